@@ -1,0 +1,57 @@
+"""The engine seam: all that the daemon asks of whatever reads pages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from inboxd.model import EngineInfo, MemorySample, PageFailure, PageImage, PageText
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How an engine wants to be fed; the reading room keeps to it.
+
+    `pages_in_flight` bounds concurrent `read` calls; a micro-batch goes out when `batch_pages` pages wait or
+    the oldest has waited `batch_wait_s`. `longest_edge` and `grid` (pixels) say how pages are rendered:
+    scaled so that the longest edge is at most `longest_edge`, then padded white to multiples of `grid`.
+    """
+
+    pages_in_flight: int
+    batch_pages: int
+    batch_wait_s: float
+    longest_edge: int = 1540
+    grid: int = 1
+
+
+class Engine(Protocol):
+    """Reads page images. A page's own trouble is a `PageFailure`; `EngineLost` says that none in flight was read."""
+
+    @property
+    def limits(self) -> Limits:
+        """Fixed once `start` has returned; before that, a guess from the profile."""
+        ...
+
+    async def start(self) -> EngineInfo:
+        """Load and self-test.
+
+        Raises:
+            EngineUnusable: it can't run here; says why and what to do.
+        """
+        ...
+
+    async def read(self, page: PageImage) -> PageText | PageFailure:
+        """Read one page; called concurrently, up to `limits.pages_in_flight` times.
+
+        Raises:
+            EngineLost: the engine died; every call in flight raises it. `start` makes a new one.
+        """
+        ...
+
+    async def memory(self) -> MemorySample | None:
+        """Memory figures now, or None where the engine holds none of this host's."""
+        ...
+
+    async def close(self) -> None:
+        """Stop and free everything. Idempotent; safe after `EngineLost`."""
+        ...
