@@ -171,6 +171,16 @@ class Refused:
     died: bool = False  # a worker process died opening it
 
 
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A claimed page with its pixels, waiting for the engine since `at` (monotonic seconds)."""
+
+    claim: PageClaim
+    image: PageImage
+    render_s: float
+    at: float
+
+
 # ---------------------------------------------------------------- reading → assembly
 
 

@@ -22,6 +22,7 @@ class Limits:
     batch_wait_s: float
     longest_edge: int = 1540
     grid: int = 1
+    deterministic: bool = False  # reading the same page again gives the same text: no use in trying
 
 
 class Engine(Protocol):
@@ -40,8 +41,10 @@ class Engine(Protocol):
         """
         ...
 
-    async def read(self, page: PageImage) -> PageText | PageFailure:
+    async def read(self, page: PageImage, attempt: int = 1) -> PageText | PageFailure:
         """Read one page; called concurrently, up to `limits.pages_in_flight` times.
+
+        `attempt` counts from 1; an engine that samples may try otherwise (seed, temperature) on a later one.
 
         Raises:
             EngineLost: the engine died; every call in flight raises it. `start` makes a new one.
