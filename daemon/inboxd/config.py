@@ -27,7 +27,7 @@ class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 class Inbox(_Section, frozen=True):
     """One watched folder: `[[inbox]]`."""
 
-    path: str  # absolute; a name that is not UTF-8 can be given with \\udcXX escapes
+    path: str  # absolute; bytes that are not UTF-8 may stand in the file as they are, and os.fsencode gives them back
     recursive: bool = True
     include: tuple[str, ...] = ("*",)  # globs on the file's name, case-insensitive
     exclude: tuple[str, ...] = ()  # globs on the path below the inbox, case-insensitive
@@ -142,7 +142,8 @@ def parse(raw: bytes, origin: str) -> Settings:
         ConfigError: as `load`.
     """
     try:
-        settings = msgspec.toml.decode(raw, type=Settings)
+        # TOML is UTF-8, folder names need not be: a foreign byte travels as a surrogate, as in os.fsdecode.
+        settings = msgspec.toml.decode(raw.decode("utf-8-sig", "surrogateescape"), type=Settings)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{origin}: {error}", "See docs/configuration.md for every setting.") from error
     except (msgspec.DecodeError, ValueError) as error:
