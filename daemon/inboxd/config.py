@@ -8,12 +8,15 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from inboxd.core.health import Policy
 from inboxd.errors import ConfigError
 
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Natural = Annotated[int, msgspec.Meta(ge=0)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Ratio = Annotated[float, msgspec.Meta(ge=0)]
 Format = Literal["md", "json", "txt"]
 
 DEFAULT_CONFIG = Path("/etc/inboxd/inboxd.toml")
@@ -82,6 +85,37 @@ class Retry(_Section, frozen=True):
     deaths: Count = 3  # a page or file in flight at this many process or engine deaths is quarantined
 
 
+class Health(_Section, frozen=True):
+    """`[health]`: when the daemon restarts itself (docs/recycling.md); a limit of 0 is off."""
+
+    interval: Positive = 60.0  # seconds between samples
+    fragmentation: Share = 0.15  # share of the engine's memory that even its largest need left unused
+    alloc_retries: Natural = 5  # times within 30 samples that the allocator had to flush its cache to find room
+    growth: Natural = 64 * 1024**2  # bytes for every 1,000 pages, host or GPU, sustained ...
+    grown: Natural = 1024**3  # ... and this much in all, before growth counts as a leak
+    slowdown: Ratio = 3.0  # times slower than early in this life, at a like load
+    open_files: Share = 0.8  # share of the descriptors that the process may open
+    samples: Count = 5  # samples in a row over a limit before it counts
+    min_life: Seconds = 900.0  # a life is never recycled younger than this
+    max_life: Seconds = 7 * 86400.0  # and always when it gets this old
+    max_recycles: Count = 3  # within an hour; beyond that it stays up and complains
+
+    @property
+    def policy(self) -> Policy:
+        return Policy(
+            fragmentation=self.fragmentation,
+            alloc_retries=self.alloc_retries,
+            growth=self.growth,
+            grown=self.grown,
+            slowdown=self.slowdown,
+            open_files=self.open_files,
+            samples=self.samples,
+            min_life_s=self.min_life,
+            max_life_s=self.max_life,
+            max_recycles=self.max_recycles,
+        )
+
+
 class Prune(_Section, frozen=True):
     """`[prune]`: what the ledger forgets by itself; 0 keeps for ever."""
 
@@ -98,6 +132,7 @@ class Settings(_Section, frozen=True):
     render: Render = Render()
     engine: Engine = Engine()
     retry: Retry = Retry()
+    health: Health = Health()
     prune: Prune = Prune()
     drain_timeout: Seconds = 30.0  # seconds that SIGTERM lets pages in flight finish
     log_level: Literal["debug", "info", "warning", "error"] = "info"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from inboxd.model import EngineInfo, MemorySample, PageFailure, PageImage, PageText
 
@@ -57,4 +57,13 @@ class Engine(Protocol):
 
     async def close(self) -> None:
         """Stop and free everything. Idempotent; safe after `EngineLost`."""
+        ...
+
+
+@runtime_checkable
+class Relievable(Protocol):
+    """An engine that can give memory back while it runs; asked before the daemon is recycled for fragmentation."""
+
+    async def relieve(self) -> str:
+        """Give cached memory back; says in a few words what was done."""
         ...
