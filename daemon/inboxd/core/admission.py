@@ -53,9 +53,7 @@ def files_to_open(open_files: int, pending_pages: int, claimable: int) -> int:
 
     A floor of documents stays open whatever their length, so that small ones overtake large ones.
     """
-    floor, ceiling = 8, 64
-    if open_files >= max(ceiling, claimable):
-        return 0
+    floor, ceiling = 8, max(64, claimable)
     if open_files < floor:
         return floor - open_files
-    return min(ceiling - open_files, claimable - pending_pages) if pending_pages < claimable else 0
+    return max(0, min(ceiling - open_files, claimable - pending_pages))
