@@ -52,6 +52,12 @@ class LedgerBusy(LedgerError):
     exit_code = Exit.CONFIG
 
 
+class LedgerLost(InboxdError):
+    """The ledger could no longer be written while it was in use: I/O error, damage, or a disk that stayed full."""
+
+    exit_code = Exit.SOFTWARE
+
+
 class EngineUnusable(InboxdError):
     """The engine cannot start here: package, model, memory or GPU is missing; `what` names the cause."""
 

@@ -20,6 +20,8 @@ PageId = NewType("PageId", int)
 BatchId = NewType("BatchId", int)
 RunId = NewType("RunId", int)
 
+_HALF = 2**63
+
 
 class Entry(StrEnum):
     """What a directory entry is, by lstat; only a FILE is ever opened as input."""
@@ -48,12 +50,22 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What stat says of a file's content; equal signatures mean that nobody has written in between."""
+    """What stat says of a file's content; equal signatures mean that nobody has written in between.
+
+    Filesystems know inodes and times that no signed 64-bit number holds; those are folded into one, as the
+    ledger keeps them, so that a signature read back equals the one that was written.
+    """
 
     size: int
     mtime_ns: int
     ctime_ns: int
     inode: int
+
+    def __post_init__(self) -> None:
+        for name in ("size", "mtime_ns", "ctime_ns", "inode"):
+            value = getattr(self, name)
+            if not -_HALF <= value < _HALF:
+                object.__setattr__(self, name, (value + _HALF) % (2 * _HALF) - _HALF)
 
 
 # ---------------------------------------------------------------- inbox → intake
@@ -113,6 +125,7 @@ class FileClaim:
     sha256: str
     size: int
     attempt: int
+    deaths: int = 0  # how many processes died with this file being opened
 
 
 @dataclass(frozen=True, slots=True)

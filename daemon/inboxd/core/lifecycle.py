@@ -29,9 +29,10 @@ MOVES: dict[FileState, frozenset[FileState]] = {
     _S.READY: frozenset({_S.READING, _S.RETRYING, _S.QUARANTINED, _S.SETTLING, _S.VANISHED}),
     _S.READING: frozenset({_S.DONE, _S.READY, _S.RETRYING, _S.QUARANTINED, _S.SETTLING, _S.VANISHED}),
     _S.RETRYING: frozenset({_S.READY, _S.READING, _S.QUARANTINED, _S.SETTLING, _S.VANISHED}),
-    # A person's `requeue` takes a finished file up again from its original.
+    # A person's `requeue` takes a finished file up again.
     _S.DONE: frozenset({_S.SETTLING}),
-    _S.DUPLICATE: frozenset({_S.SETTLING}),
+    # Its original turned out to be unreadable before it was done: the copy is no better.
+    _S.DUPLICATE: frozenset({_S.SETTLING, _S.QUARANTINED}),
     _S.QUARANTINED: frozenset({_S.SETTLING}),
     _S.SKIPPED: frozenset({_S.SETTLING}),
     _S.VANISHED: frozenset({_S.SETTLING}),
