@@ -1,0 +1,129 @@
+"""Finds an engine by its name and builds it; an engine's module is imported only when that engine is wanted.
+
+Other packages add engines through the entry point group `inboxd.engines`: a name, and "module:factory", where
+the factory takes the Settings and returns an Engine. Built-in names cannot be taken over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from inboxd.errors import ConfigError, EngineUnusable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from inboxd.config import Settings
+    from inboxd.engines.protocol import Engine
+
+GROUP = "inboxd.engines"
+AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class _Builtin:
+    """Where an engine is, what it imports that may be missing, and what brings that."""
+
+    target: str  # module:factory
+    needs: tuple[str, ...] = ()
+    remedy: str = ""
+
+
+BUILTIN = {
+    "null": _Builtin("inboxd.engines.null:create"),
+    "cpu": _Builtin(
+        "inboxd.engines.cpu:create",
+        ("rapidocr", "onnxruntime", "cv2"),
+        "pip install --force-reinstall inboxd",
+    ),
+    "vllm": _Builtin(
+        "inboxd.engines.vllm_local:create",
+        ("vllm", "torch"),
+        "pip install 'inboxd[vllm]'   (Linux with an NVIDIA GPU; several GB)",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The engine that will read, and why this one, for the log and for `inboxd check`."""
+
+    name: str
+    why: str
+
+
+def names() -> tuple[str, ...]:
+    """Every engine that a configuration may name, without "auto"."""
+    return (*BUILTIN, *sorted({point.name for point in entry_points(group=GROUP)} - BUILTIN.keys()))
+
+
+def choose(settings: Settings) -> Choice:
+    """The configured engine; for "auto" vllm where a GPU and the package are there, else cpu.
+
+    Raises:
+        ConfigError: no engine has that name.
+    """
+    wanted = settings.engine.name
+    if wanted == AUTO:
+        return _automatic(_gpu(), find_spec("vllm") is not None)
+    if wanted not in names():
+        raise ConfigError(f"[engine] name = {wanted!r} is no engine", f"Known are: {', '.join((AUTO, *names()))}.")
+    return Choice(wanted, "the configuration names it")
+
+
+def create(settings: Settings) -> Engine:
+    """Build the engine that `choose` names, not yet started.
+
+    Raises:
+        ConfigError: no engine has that name.
+        EngineUnusable: a package that it imports is not installed.
+    """
+    name = choose(settings).name
+    builtin = BUILTIN.get(name)
+    if builtin is None:
+        point = next(point for point in entry_points(group=GROUP) if point.name == name)
+        origin = point.dist.name if point.dist else "unknown"
+        return _factory(name, point.value, f"It comes from the package {origin}.")(settings)
+    missing = [package for package in builtin.needs if find_spec(package) is None]
+    if missing:
+        raise EngineUnusable(f"the engine {name!r} needs {' and '.join(missing)}, not installed here", builtin.remedy)
+    return _factory(name, builtin.target, builtin.remedy)(settings)
+
+
+def _automatic(gpu: str | None, vllm: bool) -> Choice:
+    if gpu is None:
+        return Choice("cpu", "no NVIDIA GPU answers")
+    if not vllm:
+        return Choice("cpu", f"{gpu} is there, but the package vllm is not: {BUILTIN['vllm'].remedy}")
+    return Choice("vllm", f"{gpu} and the package vllm are there")
+
+
+def _gpu() -> str | None:
+    """The name of the first NVIDIA GPU that answers through NVML."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:  # no driver, no library or no device: all the same here
+        return None
+    try:
+        if pynvml.nvmlDeviceGetCount() == 0:
+            return None
+        return str(pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByIndex(0)))
+    except pynvml.NVMLError:
+        return None
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _factory(name: str, target: str, advice: str) -> Callable[[Settings], Engine]:
+    module, _, attribute = target.partition(":")
+    try:
+        factory: Callable[[Settings], Engine] = getattr(import_module(module), attribute)
+        return factory
+    except (ImportError, AttributeError) as error:
+        raise EngineUnusable(f"the engine {name!r} cannot be imported: {error}", advice) from error
