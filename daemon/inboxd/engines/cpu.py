@@ -1,0 +1,146 @@
+"""The embedded engine: PP-OCRv6 on the CPU, in one single-threaded process for each core.
+
+A process that dies or hangs costs the page that it was reading, nothing else: another takes its place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import resource
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import structlog
+
+from inboxd.engines import cpu_capacity
+from inboxd.engines.cpu_process import ReadingProcess
+from inboxd.engines.protocol import Limits
+from inboxd.errors import EngineLost, EngineUnusable
+from inboxd.model import EngineInfo, MemorySample, PageFailure, PageImage, PageText
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from inboxd.config import Settings
+
+BATCH_WAIT = 0.05  # seconds; pages are read one by one, so there is next to nothing to gather
+
+T = TypeVar("T")
+
+log = structlog.get_logger(__name__)
+
+
+def create(settings: Settings) -> CpuEngine:
+    """The engine as the configuration wants it."""
+    workers = settings.engine.workers or cpu_capacity.workers(cpu_capacity.cores(), cpu_capacity.free_memory())
+    return CpuEngine(workers, settings.engine.page_timeout)
+
+
+class CpuEngine:
+    """An `Engine` that reads `workers` pages at a time, each in at most `page_timeout` seconds."""
+
+    def __init__(self, workers: int, page_timeout: float) -> None:
+        self._limits = Limits(pages_in_flight=workers, batch_pages=workers, batch_wait_s=BATCH_WAIT)
+        self._page_timeout = page_timeout
+        self._all: list[ReadingProcess] = []
+        self._idle: asyncio.Queue[ReadingProcess] = asyncio.Queue()
+        self._info: EngineInfo | None = None
+        self._lost: str | None = "it has not been started"  # why it can't read
+
+    @property
+    def limits(self) -> Limits:
+        return self._limits
+
+    @property
+    def processes(self) -> tuple[int, ...]:
+        """The ids of the reading processes that are alive."""
+        return tuple(pid for process in self._all if (pid := process.pid) is not None)
+
+    async def start(self) -> EngineInfo:
+        """Start the processes; each loads the models and reads a test page.
+
+        Raises:
+            EngineUnusable: one of them can't.
+        """
+        if self._lost is None and self._info is not None:
+            return self._info
+        await self.close()
+        self._all = [ReadingProcess(number) for number in range(self._limits.pages_in_flight)]
+        self._idle = asyncio.Queue()
+        try:
+            infos = await asyncio.gather(*(self._on_thread(process, process.ready) for process in self._all))
+        except BaseException:  # a cancelled start, too, leaves no process behind
+            await self.close()
+            raise
+        for process in self._all:
+            self._idle.put_nowait(process)
+        self._lost = None
+        self._info = replace(infos[0], details={**infos[0].details, "processes": str(len(self._all))})
+        return self._info
+
+    async def read(self, page: PageImage) -> PageText | PageFailure:
+        """Read one page, leaving its padding out.
+
+        Raises:
+            EngineLost: the engine is closed, or a process that died can't be replaced.
+        """
+        self._check()
+        process = await self._idle.get()
+        try:
+            answer = await self._read(process, page)
+        finally:
+            self._idle.put_nowait(process)
+        self._check()
+        return answer
+
+    async def _read(self, process: ReadingProcess, page: PageImage) -> PageText | PageFailure:
+        self._check()
+        try:
+            await self._on_thread(process, process.ready)
+        except EngineUnusable as error:
+            self._lose(f"a reading process died and can't be replaced: {error.what}")
+            raise EngineLost(f"the CPU engine is lost: {self._lost}", error.advice) from error
+        pixels = page.pixels[: page.height, : page.width]
+        try:
+            async with asyncio.timeout(self._page_timeout):
+                answer = await self._on_thread(process, lambda: process.read(pixels))
+        except TimeoutError:
+            answer = PageFailure(f"not read within {self._page_timeout:g} s: the reading process was ended", died=True)
+        if isinstance(answer, PageFailure):
+            log.warning("page not read", engine="cpu", reason=answer.reason)
+        return answer
+
+    async def memory(self) -> MemorySample | None:
+        """Resident memory of the reading processes; None while there are none."""
+        resident = 0
+        for pid in self.processes:
+            with contextlib.suppress(OSError):  # it died just now
+                resident += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize()
+        return MemorySample(host_rss=resident) if resident else None
+
+    async def close(self) -> None:
+        """End every process; reads in flight raise EngineLost. Idempotent."""
+        self._lose("it is closed")
+        ended, self._all = self._all, []
+        await asyncio.gather(*(asyncio.to_thread(process.close) for process in ended))
+
+    def _check(self) -> None:
+        if self._lost is not None:
+            raise EngineLost(f"the CPU engine cannot read: {self._lost}", "Start it again.")
+
+    def _lose(self, why: str) -> None:
+        self._lost = why
+        for process in self._all:
+            process.kill()
+
+    async def _on_thread(self, process: ReadingProcess, work: Callable[[], T]) -> T:
+        """Run a call of the process on its thread; if nobody waits for it any more, the process is killed."""
+        job = asyncio.get_running_loop().run_in_executor(process.thread, work)
+        try:
+            return await asyncio.shield(job)
+        except asyncio.CancelledError:
+            process.kill()  # makes the thread come back at once
+            await asyncio.gather(job, return_exceptions=True)
+            raise
