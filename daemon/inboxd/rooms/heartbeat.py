@@ -17,10 +17,10 @@ FEEDS = 4
 """Times that the watchdog is fed in its period: two may be late without harm."""
 
 
-class Progress:
+class Promises:
     """What the rooms are at that must end by a certain time.
 
-    `with progress.within("reading page 12", 320): ...` promises that the block ends in so many seconds. A room that
+    `with promises.within("reading page 12", 320): ...` promises that the block ends in so many seconds. A room that
     waits for work promises nothing and may wait for ever.
     """
 
@@ -45,9 +45,9 @@ class Progress:
 class Heartbeat:
     """Feeds systemd's watchdog from the event loop, so that a loop that stands still is caught as well."""
 
-    def __init__(self, notifier: Notifier, progress: Progress) -> None:
+    def __init__(self, notifier: Notifier, promises: Promises) -> None:
         self._notifier = notifier
-        self._progress = progress
+        self._promises = promises
 
     async def run(self, stop: asyncio.Event) -> None:
         """Feed until `stop`; returns at once where no watchdog is set."""
@@ -56,7 +56,7 @@ class Heartbeat:
             return
         starving = False
         while not stop.is_set():
-            overdue = self._progress.overdue(time.monotonic())
+            overdue = self._promises.overdue(time.monotonic())
             if not overdue:
                 self._notifier.alive()
             elif not starving:
