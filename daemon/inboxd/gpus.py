@@ -1,0 +1,159 @@
+"""What NVML says of this host's GPUs: frozen rows, free memory, and who holds the rest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A process that holds memory of a GPU; `used` is None where the driver does not tell."""
+
+    pid: int
+    name: str
+    used: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU, or one MIG slice of it. Memory in bytes; `reserved` is the driver's own and a constant."""
+
+    index: int
+    uuid: str
+    name: str
+    capability: tuple[int, int]
+    total: int
+    free: int
+    reserved: int
+    mig: bool = False
+    holders: tuple[Holder, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Detected:
+    """The GPUs that this process may use, and what is wrong with the others or with the driver, for a person."""
+
+    gpus: tuple[Gpu, ...]
+    driver: str = ""
+    trouble: tuple[str, ...] = ()
+
+
+def detect(visible: str | None = None) -> Detected:
+    """Ask NVML. `visible` is what CUDA_VISIBLE_DEVICES says (default: the environment's), for NVML ignores it."""
+    if visible is None:
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    import pynvml as nvml
+
+    try:
+        with _open(nvml):
+            driver = str(nvml.nvmlSystemGetDriverVersion())
+            gpus, trouble = _rows(nvml)
+    except nvml.NVMLError as error:
+        return Detected((), trouble=(f"no NVIDIA driver answers: {error}",))
+    if not gpus and not trouble:
+        trouble.append("the NVIDIA driver knows of no GPU")
+    return Detected(tuple(_visible(gpus, visible)), driver, tuple(trouble))
+
+
+def memory(uuid: str) -> Gpu | None:
+    """That GPU now; None once the driver has lost it."""
+    import pynvml as nvml
+
+    try:
+        with _open(nvml):
+            return next((gpu for gpu in _rows(nvml)[0] if gpu.uuid == uuid), None)
+    except nvml.NVMLError:
+        return None
+
+
+@contextmanager
+def _open(nvml: ModuleType) -> Iterator[None]:
+    nvml.nvmlInit()
+    try:
+        yield
+    finally:
+        nvml.nvmlShutdown()
+
+
+def _rows(nvml: ModuleType) -> tuple[list[Gpu], list[str]]:
+    gpus: list[Gpu] = []
+    trouble: list[str] = []
+    for index in range(nvml.nvmlDeviceGetCount()):
+        try:
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            slices = _slices(nvml, handle)
+            gpus += [_row(nvml, index, each, mig=bool(slices)) for each in slices or [handle]]
+        except nvml.NVMLError as error:
+            trouble.append(f"GPU {index}: {error}")
+    return gpus, trouble
+
+
+def _slices(nvml: ModuleType, handle: Any) -> list[Any]:
+    """Handles of a GPU's MIG slices; the GPU itself cannot be used while it is cut up."""
+    try:
+        if nvml.nvmlDeviceGetMigMode(handle)[0] != nvml.NVML_DEVICE_MIG_ENABLE:
+            return []
+    except nvml.NVMLError:  # most cards have no MIG
+        return []
+    found = []
+    for number in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
+        try:
+            found.append(nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, number))
+        except nvml.NVMLError:  # an unused place
+            continue
+    return found
+
+
+def _row(nvml: ModuleType, index: int, handle: Any, *, mig: bool) -> Gpu:
+    parent = nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle) if mig else handle
+    try:
+        memory = nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2)
+        reserved = int(memory.reserved)
+    except nvml.NVMLError:  # drivers before 510
+        memory = nvml.nvmlDeviceGetMemoryInfo(handle)
+        reserved = 0
+    return Gpu(
+        index=index,
+        uuid=str(nvml.nvmlDeviceGetUUID(handle)),
+        name=str(nvml.nvmlDeviceGetName(handle)),
+        capability=tuple(nvml.nvmlDeviceGetCudaComputeCapability(parent)),
+        total=int(memory.total),
+        free=int(memory.free),
+        reserved=reserved,
+        mig=mig,
+        holders=_holders(nvml, handle),
+    )
+
+
+def _holders(nvml: ModuleType, handle: Any) -> tuple[Holder, ...]:
+    try:
+        running = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
+    except nvml.NVMLError:  # not told inside some containers
+        return ()
+    rows = (Holder(process.pid, _process_name(process.pid), process.usedGpuMemory) for process in running)
+    return tuple(sorted(rows, key=lambda holder: -(holder.used or 0)))
+
+
+def _process_name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:  # of another container, or gone
+        return "a process outside this container"
+
+
+def _visible(gpus: list[Gpu], visible: str | None) -> list[Gpu]:
+    if visible is None:
+        return gpus
+    chosen = []
+    for word in filter(None, (word.strip() for word in visible.split(","))):
+        found = [gpu for gpu in gpus if gpu.uuid.startswith(word) or (word.isdecimal() and gpu.index == int(word))]
+        if not found:  # CUDA too stops at the first that does not exist
+            break
+        chosen += found
+    return chosen
