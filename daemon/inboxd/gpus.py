@@ -115,7 +115,7 @@ def _row(nvml: ModuleType, index: int, handle: Any, *, mig: bool) -> Gpu:
     try:
         memory = nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2)
         reserved = int(memory.reserved)
-    except nvml.NVMLError:  # drivers before 510
+    except nvml.NVMLError_FunctionNotFound:  # drivers before 510
         memory = nvml.nvmlDeviceGetMemoryInfo(handle)
         reserved = 0
     return Gpu(
