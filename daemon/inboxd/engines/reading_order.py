@@ -21,6 +21,7 @@ COLUMN_ASPECT = 7.0  # and its lines are so many line heights wide (median): nar
 GUTTER = 0.6  # the least gap between columns, in line heights
 CROSSING = 0.35  # a gutter may be crossed by so many lines for each line beside it
 SAME_ROW = 0.45  # centres closer than so many line heights share a row
+PARAGRAPH = 0.5  # a gap of so many line heights parts paragraphs; within one there are at most 0.35
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +65,19 @@ def arrange(lines: Iterable[Line]) -> Rows:
 
 
 def text(rows: Rows) -> str:
-    """The rows as text, a line each."""
-    return "\n".join(" ".join(line.box.text for line in row) for row in rows)
+    """The rows as text, a line each, with an empty line where the page has a gap."""
+    parts: list[str] = []
+    for above, row in zip([None, *rows], rows, strict=False):
+        if above is not None:
+            parts.append("\n\n" if _apart(above, row) else "\n")
+        parts.append(" ".join(line.box.text for line in row))
+    return "".join(parts)
+
+
+def _apart(above: Sequence[Line], row: Sequence[Line]) -> bool:
+    """Whether a gap divides the two rows. The top of the next column only goes on with the text."""
+    gap = min(line.y0 for line in row) - max(line.y1 for line in above)
+    return gap > PARAGRAPH * min(line.height for line in (*above, *row))
 
 
 def _vertical(lines: Sequence[Line]) -> bool:
@@ -87,6 +99,8 @@ def _region(lines: Sequence[Line]) -> Rows:
     for heading in [*headings, None]:
         bottom = heading.centre if heading else float("inf")
         band = [line for line in aside if top <= line.centre < bottom]
+        title = _title(band, heading) if heading else []
+        band = [line for line in band if line not in title]
         left = [line for line in band if line.x1 <= gutter]
         right = [line for line in band if line.x1 > gutter]
         if min(len(left), len(right)) < COLUMN_LINES:
@@ -94,10 +108,21 @@ def _region(lines: Sequence[Line]) -> Rows:
         else:
             rows += _region(left) + _region(right)
         rows += _rows([line for line in inset if top <= line.centre < bottom])
+        rows += _rows(title)
         if heading:
             rows.append([heading])
         top = bottom
     return rows
+
+
+def _title(band: Sequence[Line], heading: Line) -> list[Line]:
+    """The lowest line of a column, if it stands apart from the columns and close above the full-width line."""
+    last = max(band, key=lambda line: line.y1, default=None)
+    if last is None or any(line.y1 > last.y0 for line in band if line is not last):
+        return []
+    above = last.y0 - max((line.y1 for line in band if line is not last), default=last.y0)
+    below = heading.y0 - last.y1
+    return [last] if above > below + 0.5 * last.height else []
 
 
 def _gutter(lines: Sequence[Line]) -> float | None:

@@ -12,6 +12,7 @@ from importlib.metadata import entry_points
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from inboxd import gpus
 from inboxd.errors import ConfigError, EngineUnusable
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from inboxd.config import Settings
     from inboxd.engines.protocol import Engine
+    from inboxd.gpus import Detected
 
 GROUP = "inboxd.engines"
 AUTO = "auto"
@@ -69,7 +71,7 @@ def choose(settings: Settings) -> Choice:
     """
     wanted = settings.engine.name
     if wanted == AUTO:
-        return _automatic(_gpu(), find_spec("vllm") is not None)
+        return _automatic(gpus.detect(), find_spec("vllm") is not None)
     if wanted not in names():
         raise ConfigError(f"[engine] name = {wanted!r} is no engine", f"Known are: {', '.join((AUTO, *names()))}.")
     return Choice(wanted, "the configuration names it")
@@ -94,30 +96,13 @@ def create(settings: Settings) -> Engine:
     return _factory(name, builtin.target, builtin.remedy)(settings)
 
 
-def _automatic(gpu: str | None, vllm: bool) -> Choice:
-    if gpu is None:
-        return Choice("cpu", "no NVIDIA GPU answers")
+def _automatic(detected: Detected, vllm: bool) -> Choice:
+    if not detected.gpus:
+        return Choice("cpu", "; ".join(detected.trouble) or "no GPU is visible to this process")
+    gpu = detected.gpus[0].name
     if not vllm:
         return Choice("cpu", f"{gpu} is there, but the package vllm is not: {BUILTIN['vllm'].remedy}")
     return Choice("vllm", f"{gpu} and the package vllm are there")
-
-
-def _gpu() -> str | None:
-    """The name of the first NVIDIA GPU that answers through NVML."""
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:  # no driver, no library or no device: all the same here
-        return None
-    try:
-        if pynvml.nvmlDeviceGetCount() == 0:
-            return None
-        return str(pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByIndex(0)))
-    except pynvml.NVMLError:
-        return None
-    finally:
-        pynvml.nvmlShutdown()
 
 
 def _factory(name: str, target: str, advice: str) -> Callable[[Settings], Engine]:
