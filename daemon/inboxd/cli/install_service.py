@@ -1,0 +1,118 @@
+"""`inboxd install-service` and `uninstall-service`: user, folders, configuration and unit, put in place, taken away."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from inboxd import config as configuration
+from inboxd.cli import sample
+from inboxd.cli.installation import USER, Installation, denied, folders_of, tell
+from inboxd.cli.printing import say, shown
+from inboxd.core import unit
+from inboxd.errors import InboxdError, UsageError
+
+InstanceOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help="One of several: inboxd@NAME.service with /etc/inboxd/NAME.toml.")
+]
+RootOption = Annotated[
+    Path, typer.Option(metavar="DIR", help="Put everything below this folder, for an image or a package.")
+]
+
+
+def install_service(
+    inbox: Annotated[
+        list[Path] | None, typer.Option(metavar="DIR", help="A folder to watch, where there is no configuration yet.")
+    ] = None,
+    instance: InstanceOption = None,
+    program: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The inboxd to start; without it, this one.")
+    ] = None,
+    start: Annotated[bool, typer.Option("--start", help="Start it now, or restart it.")] = False,
+    root: RootOption = Path("/"),
+) -> None:
+    """Put user, folders, configuration and unit in place, for systemd to run inboxd.
+
+    What is so already stays untouched. Run it again after an upgrade, and when the folders in the configuration change.
+    """
+    place = _place(root, instance)
+    started = _program(program)
+    place.put_user()
+    settings = _settings(place, inbox or [])
+    place.put_unit(started, settings)
+    if not place.live:
+        return
+    tell("systemctl", "daemon-reload")
+    tell("systemctl", "enable", place.service)
+    for path in denied(folders_of(settings)):
+        say(f"warning    the user {USER} may not read and write in {shown(path)}", error=True)
+        say(f"           → setfacl -R -m u:{USER}:rwX -m d:u:{USER}:rwX {shown(path)}", error=True)
+    if start:
+        tell("systemctl", "restart", place.service)
+        say(f"started    {place.service}")
+    else:
+        say(f"enabled    {place.service}; start it with: systemctl start {place.service}")
+
+
+def uninstall_service(instance: InstanceOption = None, root: RootOption = Path("/")) -> None:
+    """Stop the service and take its unit away. The configuration, the ledger and the user stay; says where they are."""
+    place = _place(root, instance)
+    if place.live and place.unit.exists():
+        tell("systemctl", "disable", "--now", place.service)
+    others = sorted(place.unit.parent.glob("inboxd@*.service.d")) if instance else []
+    last = not [other for other in others if other != place.folders.parent]
+    place.remove([place.folders, *([place.unit] if last else [])])
+    if instance is None:
+        place.remove([place.sysusers])
+    if place.live:
+        tell("systemctl", "daemon-reload")
+    say(f"kept       {shown(place.config)}, {place.state} and the user {USER}")
+
+
+def _place(root: Path, instance: str | None) -> Installation:
+    if instance is not None and not re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", instance):
+        raise UsageError(f"{instance!r} can't be the name of an instance", "Use letters, digits and _ . - only.")
+    place = Installation(root.absolute(), instance)
+    if place.live and os.geteuid() != 0:
+        raise InboxdError("only root can install a service", "Run it with sudo.")
+    return place
+
+
+def _program(named: Path | None) -> str:
+    """The absolute path of the program to start, where a hardened service can see it and its interpreter."""
+    program = named.absolute() if named else Path(sys.prefix) / "bin" / "inboxd"
+    if not named and not program.exists():
+        raise InboxdError(f"there is no {shown(program)}", "Name the installed program with --program.")
+    seen = [program] if named else [program, Path(sys.base_prefix)]
+    for path in map(str, seen):
+        if unit.is_hidden(path) or unit.is_hidden(os.path.realpath(path)):
+            raise InboxdError(
+                f"{shown(path)} lies in a home folder, which the service can't see",
+                f"Install it elsewhere, with the system's Python:\n"
+                f"  /usr/bin/python3 -m venv {unit.PROGRAM.removesuffix('/bin/inboxd')}\n"
+                f"  {unit.PROGRAM.removesuffix('inboxd')}pip install inboxd\n"
+                f"  {unit.PROGRAM} install-service",
+            )
+    return str(program)
+
+
+def _settings(place: Installation, inboxes: list[Path]) -> configuration.Settings:
+    """The configuration that is there, or a new one for these inboxes."""
+    if place.config.exists():
+        if inboxes:
+            raise UsageError(f"{shown(place.config)} is there already", "Add the folder to it; leave --inbox out.")
+        say(f"unchanged  {shown(place.config)}")
+    else:
+        if not inboxes:
+            raise UsageError(f"there is no {shown(place.config)} yet", "Name the folder to watch: --inbox /srv/scans")
+        text = sample.filled(place.state, [str(path.absolute()) for path in inboxes], "auto")
+        configuration.parse(text, shown(place.config))
+        place.put(place.config, text)
+        for path in inboxes:
+            place.make(str(path.absolute()))
+    return configuration.load(place.config)
