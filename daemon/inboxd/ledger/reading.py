@@ -66,6 +66,14 @@ class Reader:
         """Raises LookupError: unknown, or not all of its pages are final."""
         raise NotImplementedError
 
+    def signature(self, file: FileId) -> Signature:
+        """What stat said of the original when it was taken. Raises LookupError: unknown."""
+        raise NotImplementedError
+
+    def written_for(self, file: FileId) -> dict[bytes, str]:
+        """Absolute path → SHA-256 of every output that we wrote for the path of `file`, in any version of it."""
+        raise NotImplementedError
+
     # for people
     def counts(self) -> Counts:
         raise NotImplementedError
