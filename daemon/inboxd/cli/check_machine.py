@@ -1,0 +1,94 @@
+"""Looks at the machine for `inboxd check`: GPU, engine, fonts, and the kernel's limits on watching."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from inboxd import config, fonts, gpus, profiles
+from inboxd.cli.finding import Finding, Level
+from inboxd.cli.printing import size
+from inboxd.errors import InboxdError
+
+_INOTIFY = Path("/proc/sys/fs/inotify")
+_COUNTING_S = 2.0
+_SPARE_WATCHES = 1000
+
+
+def graphics(settings: config.Settings) -> Iterator[Finding]:
+    """The NVIDIA GPUs that this process may use, their free memory, and which profile fits each."""
+    detected = gpus.detect()
+    needed = settings.engine.name == "vllm"
+    if not detected.gpus:
+        why = "; ".join(detected.trouble)
+        if needed:
+            advice = 'Install the NVIDIA driver, or set [engine] name = "cpu".'
+            yield Finding(Level.FAIL, "GPU", f"the engine vllm needs one, but {why}", advice)
+        else:
+            yield Finding(Level.OK, "GPU", f"none, pages are read on the processor: {why}")
+        return
+    for trouble in detected.trouble:
+        yield Finding(Level.WARN, "GPU", trouble, "See what nvidia-smi says of it.")
+    for gpu in detected.gpus:
+        yield _card(gpu, Level.FAIL if needed else Level.WARN)
+
+
+def _card(gpu: gpus.Gpu, refused: Level) -> Finding:
+    about = f"GPU {gpu.index}"
+    says = f"{gpu.name}, {size(gpu.free)} of {size(gpu.total)} free"
+    try:
+        profile = profiles.load().gpu_for(gpu)
+    except InboxdError as error:
+        return Finding(refused, about, error.what, error.advice)
+    if gpu.free * 2 < gpu.total:
+        holders = ", ".join(f"{holder.name} (pid {holder.pid})" for holder in gpu.holders) or "another program"
+        return Finding(Level.WARN, about, says, f"It is held by {holders}: end that, or lower memory_share.")
+    return Finding(Level.OK, about, f"{says}, profile {profile.name}")
+
+
+def scripts() -> Iterator[Finding]:
+    """Whether PDFs that carry no fonts of their own are drawn whole."""
+    try:
+        lost = fonts.missing()
+    except (OSError, subprocess.SubprocessError) as error:
+        yield Finding(Level.FAIL, "fonts", f"the renderer does not start: {error}", "Is PyMuPDF installed whole?")
+        return
+    if lost:
+        says = f"PDFs without embedded fonts lose their text in {', '.join(lost)}"
+        yield Finding(Level.WARN, "fonts", says, "Install PyMuPDF from PyPI: its build has these fonts inside.")
+    else:
+        yield Finding(Level.OK, "fonts", "Chinese, Japanese and Korean are drawn where a PDF carries no fonts")
+
+
+def watches(settings: config.Settings) -> Iterator[Finding]:
+    """Whether the kernel lets us watch as many folders as there are."""
+    try:
+        limit = int((_INOTIFY / "max_user_watches").read_text())
+    except OSError as error:
+        advice = 'Set watch = "poll" for the inboxes.'
+        yield Finding(Level.WARN, "watching", f"the kernel has no inotify ({error.strerror})", advice)
+        return
+    needed, whole = _folders([inbox for inbox in settings.inbox if inbox.watch != "poll"])
+    count = f"{needed}{'' if whole else ' or more'} folders"
+    if needed + _SPARE_WATCHES > limit:
+        advice = "Raise it: echo fs.inotify.max_user_watches=524288 > /etc/sysctl.d/inboxd.conf && sysctl --system"
+        yield Finding(Level.WARN, "watching", f"{count}, and the kernel lets a user watch {limit}", advice)
+    else:
+        yield Finding(Level.OK, "watching", f"{count}; the kernel lets a user watch {limit}")
+
+
+def _folders(inboxes: list[config.Inbox]) -> tuple[int, bool]:
+    """How many folders would be watched, and whether the time sufficed to count them all."""
+    end = time.monotonic() + _COUNTING_S
+    count = 0
+    for inbox in inboxes:
+        for _ in os.walk(os.fsencode(inbox.path)):
+            count += 1
+            if time.monotonic() > end:
+                return count, False
+            if not inbox.recursive:
+                break
+    return count, True

@@ -1,0 +1,78 @@
+"""`inboxd ignored`: what lies in the inboxes and is never taken, and which rule says so."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from inboxd.cli import given
+from inboxd.cli.printing import print_json, say, table
+from inboxd.core.ignoring import Filter, Rule, output_beside
+from inboxd.core.naming import display
+
+if TYPE_CHECKING:
+    from inboxd.config import Inbox
+    from inboxd.ledger.reading import Reader
+
+_OUTPUT = Rule("-", "output of inboxd, by the ledger")
+
+
+def ignored(
+    config: given.ConfigOption = None,
+    outputs: Annotated[bool, typer.Option("--outputs", help="List the outputs of inboxd too.")] = False,
+    json: given.JsonOption = False,
+) -> None:
+    """List what is never taken, and the rule that says so."""
+    settings = given.settings(config)
+    reader = given.reader(settings) if settings.ledger_path.exists() else None
+    found: list[tuple[str, Rule]] = []
+    unlisted = 0
+    for inbox in settings.inbox:
+        for path, rule, ours in _walk(inbox, reader):
+            if ours and not outputs:
+                unlisted += 1
+            else:
+                found.append((display(path), rule))
+    if reader is not None:
+        reader.close()
+    if json:
+        print_json([{"path": path, "glob": rule.glob, "why": rule.why} for path, rule in found])
+        return
+    table(("path", "rule", "why"), ((path, rule.glob, rule.why) for path, rule in found))
+    if unlisted:
+        say(f"Not listed: {unlisted} outputs of inboxd (--outputs lists them).", error=True)
+
+
+def _walk(inbox: Inbox, reader: Reader | None) -> Iterator[tuple[bytes, Rule, bool]]:
+    """Every ignored entry below an inbox, the rule, and whether it is one of our outputs."""
+    top = os.fsencode(inbox.path)
+    filtering = Filter(inbox.include, inbox.exclude)
+    folders = [b""]
+    while folders:
+        folder = folders.pop()
+        where = os.path.join(top, folder)  # noqa: PTH118 - bytes
+        try:
+            with os.scandir(where) as listing:
+                entries = sorted(listing, key=lambda entry: entry.name)
+        except OSError as error:
+            yield where, Rule("-", f"cannot be listed: {error.strerror}"), False
+            continue
+        names = {entry.name for entry in entries}
+        written = reader.outputs_in(where.rstrip(b"/") or b"/") if reader is not None else set()
+        for entry in entries:
+            below = os.path.join(folder, entry.name)  # noqa: PTH118 - bytes
+            if entry.is_dir(follow_symlinks=False):
+                rule = filtering.folder(folder, entry.name)
+                if rule is not None:
+                    yield entry.path, rule, False
+                elif inbox.recursive:
+                    folders.append(below)
+            elif entry.name in written:
+                yield entry.path, _OUTPUT, True
+            elif (rule := output_beside(entry.name, names, inbox.outputs)) is not None:
+                yield entry.path, rule, True
+            elif (rule := filtering.file(folder, entry.name)) is not None:
+                yield entry.path, rule, False

@@ -1,0 +1,88 @@
+"""`inboxd init`: write a commented configuration that works, and make the folders that it names."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from inboxd import config as configuration
+from inboxd.cli import given, sample
+from inboxd.cli.printing import say, shown
+from inboxd.errors import InboxdError, UsageError
+
+
+def init(
+    config: given.ConfigOption = None,
+    inbox: Annotated[
+        list[Path] | None, typer.Option(metavar="DIR", help="A folder to watch; may be given several times.")
+    ] = None,
+    state: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the ledger and the spool live; a local disk.")
+    ] = None,
+    engine: Annotated[str | None, typer.Option(metavar="NAME", help="auto, cpu, vllm or null.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over a configuration that is there.")] = False,
+) -> None:
+    """Write a commented configuration, and make its folders.
+
+    Asks only on a terminal, and only when no inbox is named.
+    Without --config it writes /etc/inboxd/inboxd.toml as root, else ~/.config/inboxd/inboxd.toml.
+    """
+    target = config or given.places()[0 if os.geteuid() == 0 else 1]
+    if target.exists() and not force:
+        raise InboxdError(f"{shown(target)} is there already", "Name another with --config, or add --force.")
+    if not inbox:
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            raise UsageError("no folder to watch was named", "Add --inbox /path/to/folder; it may be given again.")
+        inbox = [Path(typer.prompt("Folder to watch"))]
+        state = state or Path(typer.prompt("Folder for the ledger", default=str(_default_state())))
+        engine = engine or typer.prompt("Engine (auto, cpu, vllm, null)", default="auto")
+    folders = [_absolute(path) for path in inbox]
+    home = _absolute(state or _default_state())
+    text = sample.filled(str(home), [str(path) for path in folders], engine or "auto")
+    configuration.parse(text, shown(target))  # refuse what `run` would refuse, before anything is made
+    _make(home, "the state folder", mode=0o750)
+    for path in folders:
+        _make(path, "the inbox", mode=0o777)
+    _write(target, text, force)
+    say(f"Wrote {shown(target)}")
+    option = "" if target in given.places() else f" --config {shlex.quote(str(target))}"
+    say(f"Next: inboxd check{option}, then inboxd run{option}")
+
+
+def _default_state() -> Path:
+    if os.geteuid() == 0:
+        return configuration.DEFAULT_STATE
+    own = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")  # noqa: PTH111 - never raises
+    return Path(own) / "inboxd"
+
+
+def _absolute(path: Path) -> Path:
+    return Path(os.path.abspath(path.expanduser()))  # noqa: PTH100 - resolve() would follow links
+
+
+def _make(path: Path, what: str, mode: int) -> None:
+    if path.is_dir():
+        return
+    try:
+        path.mkdir(mode=mode, parents=True)
+    except OSError as error:
+        raise InboxdError(
+            f"cannot make {what} {shown(path)}: {error.strerror}", "Make it yourself, or name another."
+        ) from error
+    say(f"Made {what} {shown(path)}: it was not there")
+
+
+def _write(target: Path, text: bytes, force: bool) -> None:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("wb" if force else "xb") as file:
+            file.write(text)
+    except OSError as error:
+        raise InboxdError(
+            f"cannot write {shown(target)}: {error.strerror}", "Run it with sudo, or name another with --config."
+        ) from error

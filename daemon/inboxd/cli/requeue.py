@@ -1,0 +1,43 @@
+"""`inboxd requeue`: have files read again."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from inboxd.cli import given
+from inboxd.cli.printing import say
+from inboxd.core.lifecycle import FileState
+from inboxd.errors import UsageError
+from inboxd.model import FileId
+
+
+def requeue(
+    files: Annotated[
+        list[str] | None, typer.Argument(metavar="FILE...", help="Paths, ends of paths, or ids.", show_default=False)
+    ] = None,
+    config: given.ConfigOption = None,
+    failed: Annotated[bool, typer.Option("--failed", help="Every file that was quarantined.")] = False,
+    state: Annotated[FileState | None, typer.Option(help="Every file in this state.")] = None,
+) -> None:
+    """Have files read again from their originals.
+
+    It is as if they had just been dropped; a running daemon notices by itself.
+    """
+    if failed:
+        state = FileState.QUARANTINED
+    if bool(files) == bool(state):
+        raise UsageError("name files to requeue, or a whole state", "inboxd requeue FILE..., --failed or --state S.")
+    settings = given.settings(config)
+    with given.reader(settings) as reader:
+        if state is not None:
+            chosen: list[FileId] = [row.id for row in reader.files(state=state, limit=-1)]
+        else:
+            chosen = [given.one_file(reader, file).id for file in files or ()]
+    from inboxd.ledger import runs
+
+    with given.ledger(settings) as ledger:
+        count = ledger.write_now(runs.requeue, chosen, now=time.time())
+    say(f"{count} file{'' if count == 1 else 's'} will be read again.")

@@ -1,0 +1,131 @@
+"""Exit codes, words on stderr, and what every verb owes: help, --config, a place in the docs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from inboxd import __version__
+from inboxd.cli.app import app
+from inboxd.errors import Exit
+
+from .conftest import Inboxd
+
+COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]  # a group has them
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_version(process: Inboxd) -> None:
+    for asked in ("version", "--version"):
+        assert process(asked).out == f"inboxd {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        (),
+        ("nonsense",),
+        ("files", "--nonsense"),
+        ("files", "--state", "nonsense"),
+        ("files", "--limit", "0"),
+        ("show",),
+        ("search",),
+        ("sql",),
+        ("ocr",),
+        ("requeue",),
+        ("requeue", "a.pdf", "--failed"),
+        ("sql", "--json", "--csv", "SELECT 1"),
+    ],
+)
+def test_wrong_usage_is_64_and_told_on_stderr(inboxd: Inboxd, wrong: tuple[str, ...]) -> None:
+    ended = inboxd(*wrong)
+    assert ended.code == Exit.USAGE == 64
+    assert ended.out == ""
+    assert ended.err
+
+
+def test_no_configuration_says_where_it_was_looked_for(inboxd: Inboxd, tmp_path: Path) -> None:
+    ended = inboxd("status")
+    assert ended.code == Exit.CONFIG == 78
+    assert "INBOXD_CONFIG" in ended.err
+    assert "/etc/inboxd/inboxd.toml" in ended.err
+    assert str(tmp_path / "home/.config/inboxd/inboxd.toml") in ended.err
+    assert "inboxd init" in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_the_configuration_is_found_by_option_variable_and_home(inboxd: Inboxd, tmp_path: Path) -> None:
+    """Each configuration is recognised by the state folder that has no ledger yet."""
+    home, variable, option = (tmp_path / name for name in ("home/.config/inboxd/inboxd.toml", "v.toml", "o.toml"))
+    home.parent.mkdir(parents=True)
+    for file in (home, variable, option):
+        file.write_text(f'state = "/nowhere/{file.stem}-{file.parent.name}"\n')
+    assert "/nowhere/inboxd-inboxd" in inboxd("files").err
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("INBOXD_CONFIG", str(variable))
+        assert "/nowhere/v-" in inboxd("files").err
+        assert "/nowhere/o-" in inboxd("files", "--config", option).err
+
+
+def test_a_wrong_setting_is_named(inboxd: Inboxd, tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text("[engine]\nnaem = 1\n")
+    ended = inboxd("status", "--config", file)
+    assert ended.code == Exit.CONFIG
+    assert "naem" in ended.err
+
+
+def test_hostile_arguments_reach_the_terminal_escaped(process: Inboxd) -> None:
+    for arguments in (
+        (b"fo\x1b[31mo\xff",),
+        (b"show", b"--\x1b[31mo\xff"),
+        (b"status", b"--config", b"\x1b[31m\xff\n"),
+    ):
+        ended = process(*arguments)
+        assert ended.code in (Exit.USAGE, Exit.CONFIG)
+        assert "\x1b" not in ended.err
+        assert "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize("verb", sorted(COMMANDS))
+def test_every_verb_has_help_and_stands_in_the_docs(inboxd: Inboxd, verb: str) -> None:
+    ended = inboxd(verb, "--help")
+    assert ended.code == 0
+    assert len(ended.out.splitlines()) > 3
+    parameters = COMMANDS[verb].params
+    assert all(getattr(parameter, "help", "") for parameter in parameters if parameter.name != "help"), verb
+    assert f"`inboxd {verb}" in (DOCS / "operators.md").read_text()
+    assert not COMMANDS[verb].get_short_help_str().endswith("..."), "its first sentence is cut in `inboxd --help`"
+
+
+@pytest.mark.parametrize("verb", sorted(set(COMMANDS) - {"version", "install-service", "uninstall-service"}))
+def test_every_verb_takes_the_configuration(verb: str) -> None:
+    assert any("--config" in parameter.opts for parameter in COMMANDS[verb].params)
+
+
+def test_a_reader_that_leaves_early_is_no_error(process: Inboxd, tmp_path: Path) -> None:
+    """`inboxd ... | head -1`"""
+    read, write = os.pipe()
+    child = subprocess.Popen([sys.executable, "-m", "inboxd", "--help"], stdout=write, stderr=subprocess.PIPE)
+    os.close(read)
+    os.close(write)
+    _, err = child.communicate(timeout=60)
+    assert child.returncode == 141
+    assert err == b""
+
+
+def test_names_from_everywhere_pass_a_locale_that_lacks_them(process: Inboxd, tmp_path: Path) -> None:
+    ended = process("init", "--config", "c.toml", "--inbox", "受信箱", "--state", "st", LC_ALL="C", PYTHONUTF8="0")
+    assert ended.code == 0
+    assert "受信箱" in ended.out
+
+
+def test_both_entries_are_the_same_program(process: Inboxd) -> None:
+    script = Path(sys.executable).with_name("inboxd")
+    done = subprocess.run([script, "version"], capture_output=True, text=True, check=True)
+    assert done.stdout == process("version").out
