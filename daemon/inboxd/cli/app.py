@@ -6,6 +6,7 @@ from inboxd.cli.check import check
 from inboxd.cli.files import files
 from inboxd.cli.ignored import ignored
 from inboxd.cli.init import init
+from inboxd.cli.install_service import install_service, uninstall_service
 from inboxd.cli.ocr import ocr
 from inboxd.cli.pause import pause, resume
 from inboxd.cli.prune import prune
@@ -32,6 +33,8 @@ VERBS = (
     ocr,
     ignored,
     prune,
+    install_service,
+    uninstall_service,
     version,
 )
 

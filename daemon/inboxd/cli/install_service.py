@@ -36,7 +36,7 @@ def install_service(
     start: Annotated[bool, typer.Option("--start", help="Start it now, or restart it.")] = False,
     root: RootOption = Path("/"),
 ) -> None:
-    """Put user, folders, configuration and unit in place, for systemd to run inboxd.
+    """Let systemd run inboxd: user, folders and unit.
 
     What is so already stays untouched. Run it again after an upgrade, and when the folders in the configuration change.
     """

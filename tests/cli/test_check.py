@@ -1,0 +1,156 @@
+"""`inboxd check` finds what would keep the daemon from its work, and says what to do."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from inboxd import fonts
+from inboxd.cli import check_folders
+from inboxd.cli.finding import NoAnswer, patiently
+from inboxd.core.mounts import Mount
+
+from .conftest import Ended, Inboxd
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A configuration that is right, on a machine without GPU; the slow look at fonts has a test of its own."""
+    monkeypatch.setattr(fonts, "missing", list)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    (tmp_path / "in").mkdir()
+    file = tmp_path / "c.toml"
+    file.write_text(f'state = "{tmp_path}/state"\n[[inbox]]\npath = "{tmp_path}/in"\n[engine]\nname = "null"\n')
+    return file
+
+
+def edit(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+def findings(ended: Ended) -> dict[str, list[tuple[str, str, str]]]:
+    found: dict[str, list[tuple[str, str, str]]] = {}
+    for finding in json.loads(ended.out):
+        found.setdefault(finding["about"], []).append((finding["level"], finding["says"], finding["advice"]))
+    return found
+
+
+def test_all_is_well(inboxd: Inboxd, written: Path) -> None:
+    ended = inboxd("check", "--config", written)
+    assert ended.code == 0, ended.out
+    assert all(line.startswith(("ok", "warn", "     →")) for line in ended.out.splitlines())
+    assert "null: the configuration names it" in ended.out
+    assert list((written.parent / "in").iterdir()) == []  # its probe is gone
+
+
+def test_json_has_a_finding_each(inboxd: Inboxd, written: Path) -> None:
+    found = findings(inboxd("check", "--json", "--config", written))
+    for about in ("configuration", f"inbox {written.parent}/in", f"state {written.parent}/state", "watching", "fonts"):
+        assert about in found
+        assert all(level == "ok" for level, _, _ in found[about]), found[about]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "about", "says"),
+    [
+        ('in"\n', 'missing"\n', "inbox {}/missing", "does not exist"),
+        ('in"\n', 'c.toml"\n', "inbox {}/c.toml", "is not a folder"),
+        ('in"\n', 'in"\noutput_dir = "{}/c.toml"\n', "outputs of {}/in", "is not a folder"),
+        ('in"\n', 'in"\nafter = "archive"\narchive_dir = "{}/a/b"\n', "archive of {}/in", "does not exist"),
+        ('"null"', '"nonsense"', "engine", "nonsense"),
+        ('"null"', '"vllm"', "GPU", "the engine vllm needs one"),
+        (
+            "[engine]",
+            "[intake]\nmin_free_bytes = 9000000000000000000\n[engine]",
+            "state {}/state",
+            "intake pauses below",
+        ),
+        ("state =", "stat =", "configuration", "stat"),
+    ],
+)
+def test_what_is_wrong_is_named_with_advice(
+    inboxd: Inboxd, written: Path, old: str, new: str, about: str, says: str
+) -> None:
+    here = str(written.parent)
+    edit(written, old, new.replace("{}", here))
+    ended = inboxd("check", "--json", "--config", written)
+    assert ended.code == 78
+    level, said, advice = next(f for f in findings(ended)[about.replace("{}", here)] if f[0] == "fail")
+    assert level == "fail"
+    assert says in said
+    assert advice
+
+
+def test_folders_that_can_be_made_are_no_fault(inboxd: Inboxd, written: Path) -> None:
+    edit(written, 'in"\n', f'in"\noutput_dir = "{written.parent}/text"\n')
+    found = findings(inboxd("check", "--json", "--config", written))
+    assert found[f"outputs of {written.parent}/in"] == [("ok", f"{written.parent}/text will be made", "")]
+
+
+def test_a_read_only_inbox_is_a_warning_that_names_user_and_mode(
+    inboxd: Inboxd, written: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.open
+
+    def read_only(path: str | Path, flags: int, mode: int = 0o777) -> int:
+        if Path(path).parent.name == "in" and flags & os.O_CREAT:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        return real(path, flags, mode)
+
+    monkeypatch.setattr(check_folders.os, "open", read_only)
+    ended = inboxd("check", "--json", "--config", written)
+    assert ended.code == 0
+    level, says, advice = findings(ended)[f"inbox {written.parent}/in"][-1]
+    assert level == "warn"
+    assert "Read-only file system" in says
+    assert "mode 0" in says
+    assert "output_dir" in advice
+
+
+def test_shares_are_polled_and_never_hold_the_ledger(
+    inboxd: Inboxd, written: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check_folders, "_mount", lambda _: Mount(b"/mnt", "cifs"))
+    found = findings(inboxd("check", "--json", "--config", written))
+    assert "on cifs: looked at every 5 s" in found[f"inbox {written.parent}/in"][0][1]
+    level, says, _ = found[f"state {written.parent}/state"][0]
+    assert level == "fail"
+    assert "cifs" in says
+
+
+def test_a_share_that_hangs_does_not_hang_the_check() -> None:
+    forever = threading.Event()
+    with pytest.raises(NoAnswer):
+        patiently(forever.wait, seconds=0.05)
+    forever.set()
+
+
+def test_the_engine_is_started_on_request(inboxd: Inboxd, written: Path) -> None:
+    found = findings(inboxd("check", "--json", "--engine", "--config", written))
+    assert found["engine start"][0][0] == "ok"
+
+
+def test_a_hostile_inbox_cannot_write_on_the_screen(inboxd: Inboxd, written: Path) -> None:
+    edit(written, 'in"\n', 'in\\u001b[31m\\nok   all: is well"\n')
+    ended = inboxd("check", "--config", written)
+    assert ended.code == 78
+    assert "\x1b" not in ended.out
+    assert "\nok   all" not in ended.out
+
+
+def test_the_installed_renderer_has_its_fonts() -> None:
+    assert fonts.missing() == []
+
+
+def test_missing_glyphs_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    latin, twins = ("STSong-Light", "UniGB-UTF16-H", "GB1", "中文"), ("STSong-Light", "UniGB-UTF16-H", "GB1", "中中")
+    blank = ("STSong-Light", "UniGB-UTF16-H", "GB1", "\u3000文")
+    monkeypatch.setattr(fonts, "_SAMPLES", {"drawn": latin, "empty boxes": twins, "nothing": blank})
+    assert fonts._undrawn() == ["empty boxes", "nothing"]
