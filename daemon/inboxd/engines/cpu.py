@@ -16,7 +16,7 @@ import structlog
 
 from inboxd.engines import cpu_capacity
 from inboxd.engines.cpu_process import ReadingProcess
-from inboxd.engines.protocol import Limits
+from inboxd.engines.protocol import Engine, Limits
 from inboxd.errors import EngineLost, EngineUnusable
 from inboxd.model import EngineInfo, MemorySample, PageFailure, PageImage, PageText
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 log = structlog.get_logger(__name__)
 
 
-def create(settings: Settings) -> CpuEngine:
+def create(settings: Settings) -> Engine:
     """The engine as the configuration wants it."""
     workers = settings.engine.workers or cpu_capacity.workers(cpu_capacity.cores(), cpu_capacity.free_memory())
     return CpuEngine(workers, settings.engine.page_timeout)
@@ -42,7 +42,7 @@ class CpuEngine:
     """An `Engine` that reads `workers` pages at a time, each in at most `page_timeout` seconds."""
 
     def __init__(self, workers: int, page_timeout: float) -> None:
-        self._limits = Limits(pages_in_flight=workers, batch_pages=workers, batch_wait_s=BATCH_WAIT)
+        self._limits = Limits(workers, batch_pages=workers, batch_wait_s=BATCH_WAIT, deterministic=True)
         self._page_timeout = page_timeout
         self._all: list[ReadingProcess] = []
         self._idle: asyncio.Queue[ReadingProcess] = asyncio.Queue()
@@ -80,18 +80,19 @@ class CpuEngine:
         self._info = replace(infos[0], details={**infos[0].details, "processes": str(len(self._all))})
         return self._info
 
-    async def read(self, page: PageImage) -> PageText | PageFailure:
-        """Read one page, leaving its padding out.
+    async def read(self, page: PageImage, attempt: int = 1) -> PageText | PageFailure:
+        """Read one page, leaving its padding out; every attempt reads the same.
 
         Raises:
             EngineLost: the engine is closed, or a process that died can't be replaced.
         """
         self._check()
-        process = await self._idle.get()
+        idle = self._idle  # a later life has another
+        process = await idle.get()
         try:
             answer = await self._read(process, page)
         finally:
-            self._idle.put_nowait(process)
+            idle.put_nowait(process)
         self._check()
         return answer
 
@@ -100,8 +101,10 @@ class CpuEngine:
         try:
             await self._on_thread(process, process.ready)
         except EngineUnusable as error:
+            self._check()
             self._lose(f"a reading process died and can't be replaced: {error.what}")
             raise EngineLost(f"the CPU engine is lost: {self._lost}", error.advice) from error
+        self._check()
         pixels = page.pixels[: page.height, : page.width]
         try:
             async with asyncio.timeout(self._page_timeout):

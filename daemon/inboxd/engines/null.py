@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from inboxd import __version__
 from inboxd.core.verdict import BLANK_INK
-from inboxd.engines.protocol import Limits
+from inboxd.engines.protocol import Engine, Limits
 from inboxd.errors import EngineLost
 from inboxd.model import EngineInfo, MemorySample, PageFailure, PageImage, PageText
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from inboxd.config import Settings
 
 
-def create(settings: Settings) -> NullEngine:
+def create(settings: Settings) -> Engine:
     """The engine without a delay; no setting changes it."""
     del settings
     return NullEngine()
@@ -26,7 +26,7 @@ class NullEngine:
 
     def __init__(self, delay: float = 0.0, pages_in_flight: int = 64) -> None:
         self._delay = delay
-        self._limits = Limits(pages_in_flight=pages_in_flight, batch_pages=min(16, pages_in_flight), batch_wait_s=0.005)
+        self._limits = Limits(pages_in_flight, min(16, pages_in_flight), batch_wait_s=0.005, deterministic=True)
         self._open = False
 
     @property
@@ -37,7 +37,7 @@ class NullEngine:
         self._open = True
         return EngineInfo("null", "none", __version__)
 
-    async def read(self, page: PageImage) -> PageText | PageFailure:
+    async def read(self, page: PageImage, attempt: int = 1) -> PageText | PageFailure:
         """The page's size, or nothing for a page without ink, as a reader would have it.
 
         Raises:
