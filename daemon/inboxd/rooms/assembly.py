@@ -1,0 +1,108 @@
+"""The assembly room: a file whose pages are all final is put together, in order, and delivered beside its original."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from inboxd import faults
+from inboxd.core.naming import display
+from inboxd.ledger import deliveries
+from inboxd.ledger.opening import Ledger
+from inboxd.ledger.reading import Reader
+from inboxd.model import FileId, InboxId, Reading
+from inboxd.rooms.aside import aside
+from inboxd.rooms.bell import Bell
+from inboxd.rooms.inbox import Watched
+from inboxd.rooms.outputs import Archived, Outputs, Undeliverable, Vanished
+
+log = structlog.get_logger(__name__)
+
+IDLE_S = 2.0
+"""Seconds between looks for outputs that are owed: duplicates, and folders that were full or read-only."""
+OWED_EVERY_S = 30.0
+"""Seconds until outputs that could not be written are tried again; they are never given up."""
+OWED, AT_ONCE = 64, 4
+"""Files looked at in one round, and delivered at the same time."""
+
+
+class AssemblyRoom:
+    """Delivers complete files; what can't be delivered now is owed, and tried again by itself."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        reader: Callable[[], Reader],
+        outputs: Outputs,
+        inboxes: Mapping[InboxId, Watched],
+        on_done: Callable[[Reading], None],
+    ) -> None:
+        self._ledger = ledger
+        self._open_reader = reader
+        self._outputs = outputs
+        self._inboxes = inboxes
+        self._on_done = on_done
+        self._complete: dict[FileId, None] = {}  # in the order of completion
+        self.bell = Bell()
+
+    def complete(self, file: FileId) -> None:
+        """The last page of a file has its last word."""
+        self._complete[file] = None
+        self.bell.ring()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Deliver until `stop`, and then whatever is complete by then."""
+        while True:
+            stopping = stop.is_set()
+            files = list(self._complete)[:OWED]
+            if not files and not stopping:
+                files = await self._ledger.write(deliveries.owed, OWED, now=time.time())
+            if files:
+                gate = asyncio.Semaphore(AT_ONCE)
+                async with asyncio.TaskGroup() as group:
+                    for file in files:
+                        self._complete.pop(file, None)
+                        group.create_task(self._deliver(file, gate))
+            elif stopping:
+                return
+            else:
+                await self.bell.wait(IDLE_S)
+
+    async def _deliver(self, file: FileId, gate: asyncio.Semaphore) -> None:
+        async with gate:
+            reading = await aside(self._reading, file)
+            watched = self._inboxes.get(reading.inbox)
+            if watched is None:  # the inbox has left the configuration: owed until it is back
+                await self._owe(file, "its inbox is no longer configured")
+                return
+            path = display(reading.path)
+            outcome = await self._outputs.deliver(reading, watched.settings)
+            if isinstance(outcome, Undeliverable | Vanished):
+                log.warning("outputs can't be written now", file=file, path=path, reason=outcome.reason)
+                await self._owe(file, outcome.reason)
+                return
+            faults.point("assembly.outputs_written")
+            if await self._ledger.write(deliveries.delivered, file, outcome, now=time.time()):
+                log.info("file done", file=file, path=path, pages=len(reading.pages))
+                self._on_done(reading)
+            if watched.settings.archive_dir is not None:
+                await self._archive(reading, watched)
+
+    async def _archive(self, reading: Reading, watched: Watched) -> None:
+        outcome = await self._outputs.archive(reading, watched.settings)
+        path = display(reading.path)
+        if isinstance(outcome, Archived):
+            log.info("original archived", file=reading.file, path=path, to=display(outcome.path))
+        else:
+            log.warning("original not archived", file=reading.file, path=path, reason=outcome.reason)
+
+    def _reading(self, file: FileId) -> Reading:
+        with self._open_reader() as reader:
+            return reader.reading(file)
+
+    async def _owe(self, file: FileId, reason: str) -> None:
+        now = time.time()
+        await self._ledger.write(deliveries.undelivered, file, reason, now + OWED_EVERY_S, now=now)

@@ -1,0 +1,103 @@
+"""The opening room: takes settled files in turn, opens them in a worker, and lays their pages before the desk."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import structlog
+
+from inboxd.core.admission import NEWEST_EVERY, files_to_open
+from inboxd.core.naming import display
+from inboxd.core.retrying import GiveUp, RetryPolicy, after_failure
+from inboxd.ledger import arrivals, claims
+from inboxd.ledger.opening import Ledger
+from inboxd.model import FileClaim, FileId, Opened, RunId
+from inboxd.rooms.bell import Bell
+from inboxd.rooms.render import RenderPool
+from inboxd.rooms.spool import Spool
+
+log = structlog.get_logger(__name__)
+
+IDLE_S = 1.0
+"""Seconds between looks at the ledger without a ring: retries that fell due, a resume from the command line."""
+
+
+class OpeningRoom:
+    """Keeps enough documents open that the rendering room never waits for pages."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        run: RunId,
+        spool: Spool,
+        pool: RenderPool,
+        policy: RetryPolicy,
+        wanted: Callable[[], int],
+        on_opened: Callable[[], None],
+        on_complete: Callable[[FileId], None],
+    ) -> None:
+        self._ledger = ledger
+        self._run = run
+        self._spool = spool
+        self._pool = pool
+        self._policy = policy
+        self._wanted = wanted
+        self._on_opened = on_opened
+        self._on_complete = on_complete
+        self._taken = 0
+        self.bell = Bell()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Open files until `stop`; those being opened then are finished."""
+        while not stop.is_set():
+            files = await self._claim()
+            if not files:
+                await self.bell.wait(IDLE_S)
+                continue
+            async with asyncio.TaskGroup() as group:
+                for file in files:
+                    group.create_task(self._open(file))
+            self._on_opened()
+
+    async def _claim(self) -> list[FileClaim]:
+        wanted = self._wanted()
+        desk = await self._ledger.write(claims.desk_state, now=time.time())
+        count = 0 if desk.paused else files_to_open(desk.open_files, desk.pending_pages, wanted)
+        if count <= 0:
+            return []
+        newest = (self._taken + count) // NEWEST_EVERY - self._taken // NEWEST_EVERY
+        now = time.time()
+        files = await self._ledger.write(claims.claim_files, newest, self._run, newest=True, now=now)
+        files += await self._ledger.write(claims.claim_files, count - len(files), self._run, newest=False, now=now)
+        self._taken += len(files)
+        return files
+
+    async def _open(self, file: FileClaim) -> None:
+        if not await asyncio.to_thread(self._spool.holds, file.sha256, file.size):
+            log.warning("spool copy lost, taking the file again", file=file.file, path=display(file.path))
+            await self._ledger.write(arrivals.resettle, [file.file], "its spool copy was lost", now=time.time())
+            return
+        outcome = await self._pool.open(self._spool.path(file.sha256), file.kind)
+        if isinstance(outcome, Opened):
+            complete = await self._ledger.write(claims.opened, file.file, outcome.pages, now=time.time())
+            if complete:  # every page was read in an earlier life: only the outputs are missing
+                self._on_complete(file.file)
+            return
+        decision = after_failure(
+            outcome.reason,
+            attempt=file.attempt,
+            deaths=file.deaths + outcome.died,
+            permanent=not outcome.died,
+            now=time.time(),
+            policy=self._policy,
+        )
+        if isinstance(decision, GiveUp):
+            log.warning("file quarantined", file=file.file, path=display(file.path), reason=decision.reason)
+            await self._ledger.write(arrivals.quarantine, file.file, decision.reason, now=time.time())
+            return
+        log.warning("file will be opened again", file=file.file, path=display(file.path), reason=outcome.reason)
+        await self._ledger.write(
+            claims.retry_file, file.file, outcome.reason, decision.at, died=outcome.died, now=time.time()
+        )

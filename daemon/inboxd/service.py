@@ -1,0 +1,253 @@
+"""The composition root: builds the rooms and the doors between them, and runs one life of the daemon."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import structlog
+
+from inboxd import __version__
+from inboxd.chores import Chores
+from inboxd.config import Settings
+from inboxd.core.retrying import RetryPolicy
+from inboxd.drain import Drain, Progress
+from inboxd.engines import registry
+from inboxd.errors import ConfigError, Exit, InboxdError
+from inboxd.ledger import claims, lock, runs
+from inboxd.ledger.opening import Ledger
+from inboxd.ledger.reading import Reader
+from inboxd.model import Gone, InboxId, RunId, Sighting
+from inboxd.rooms.assembly import AssemblyRoom
+from inboxd.rooms.bell import Bell
+from inboxd.rooms.desk import Desk
+from inboxd.rooms.inbox import InboxRoom, Watched
+from inboxd.rooms.intake import IntakeRoom
+from inboxd.rooms.opening import OpeningRoom
+from inboxd.rooms.outputs import Outputs
+from inboxd.rooms.reading import ReadingRoom
+from inboxd.rooms.render import RenderPool
+from inboxd.rooms.rendering import RenderingRoom
+from inboxd.rooms.spool import Spool
+
+log = structlog.get_logger(__name__)
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+DOOR = 256
+"""Folders' worth of sightings that may wait between the inbox and intake."""
+
+OnProgress = Callable[[Progress], None]
+T = TypeVar("T")
+
+
+def run(settings: Settings, *, until_drained: bool = False, on_progress: OnProgress | None = None) -> Exit:
+    """Live one life of the daemon: until a signal, a planned restart or, if asked, until every file is final.
+
+    Raises:
+        InboxdError: what stopped it, for a person; its exit code is the process's.
+    """
+    if not settings.inbox:
+        raise ConfigError("no [[inbox]] is configured", "Add one, with the path of the folder to watch.")
+    settings.state_dir.mkdir(parents=True, exist_ok=True)
+    with lock.own(settings.ledger_path):
+        ledger = Ledger.open(settings.ledger_path)
+        try:
+            return asyncio.run(_Life(settings, ledger).live(until_drained, on_progress))
+        finally:
+            ledger.close()
+
+
+class _Life:
+    """One life, from its row in `runs` to its exit code."""
+
+    def __init__(self, settings: Settings, ledger: Ledger) -> None:
+        self._settings = settings
+        self._ledger = ledger
+        self._stop = asyncio.Event()
+        self._exit, self._why = Exit.OK, ""
+
+    async def live(self, until_drained: bool, on_progress: OnProgress | None) -> Exit:
+        """Build the rooms, run them, and record how it ended.
+
+        Raises:
+            InboxdError: a room met what the daemon can't go on with.
+        """
+        choice = registry.choose(self._settings)
+        log.info("inboxd starts", version=__version__, engine=choice.name, because=choice.why)
+        run_id = await self._ledger.write(
+            runs.start_run,
+            version=__version__,
+            pid=os.getpid(),
+            boot_id=BOOT_ID.read_text().strip(),
+            engine=choice.name,
+            now=time.time(),
+        )
+        try:
+            with _signals(self._on_signal):
+                await self._rooms(run_id, until_drained, on_progress)
+        except Exception as trouble:
+            error = _cause(trouble)
+            if isinstance(error, InboxdError):
+                self._exit, self._why = error.exit_code, error.what
+                raise error from trouble
+            self._exit, self._why = Exit.SOFTWARE, f"a defect: {error!r}"
+            raise
+        finally:
+            await self._ledger.write(runs.end_run, run_id, int(self._exit), self._why, now=time.time())
+            log.info("inboxd ends", exit_code=int(self._exit), reason=self._why)
+        return self._exit
+
+    def end(self, code: Exit, why: str) -> None:
+        """Begin the orderly end of this life; the first reason given is the one that counts."""
+        if not self._stop.is_set():
+            self._exit, self._why = code, why
+            self._stop.set()
+
+    def _on_signal(self, name: str) -> None:
+        if self._stop.is_set():
+            # Nothing is lost by dying hard: the next life puts back what this one held.
+            log.warning("second signal: leaving at once", signal=name)
+            os._exit(Exit.FAILED)
+        self.end(Exit.OK, f"stopped by {name}")
+
+    async def _rooms(self, run_id: RunId, until_drained: bool, on_progress: OnProgress | None) -> None:
+        settings, ledger = self._settings, self._ledger
+        retry = settings.retry
+        policy = RetryPolicy(retry.attempts, retry.first_delay, retry.max_delay, retry.deaths)
+        workers = settings.render_workers
+        inboxes = await self._register()
+        spool = await self._take_up(run_id)
+
+        engine = registry.create(settings)
+        pool = RenderPool(
+            settings.render,
+            workers,
+            settings.state_dir / "rasters",
+            engine.limits.longest_edge,
+            engine.limits.grid,
+        )
+        outputs = Outputs(self._reader)
+        assembly = AssemblyRoom(ledger, self._reader, outputs, inboxes, on_done=spool.release)
+        claim_bell = Bell()
+        desk = Desk(ledger, run_id, policy, claim_bell, on_complete=assembly.complete)
+        reading = ReadingRoom(engine, desk, settings.engine.page_timeout, settings.drain_timeout)
+        rendering = RenderingRoom(spool, pool, desk, reading.window, reading.offer, workers, claim_bell)
+        opening = OpeningRoom(
+            ledger,
+            run_id,
+            spool,
+            pool,
+            policy,
+            wanted=rendering.wanted,
+            on_opened=claim_bell.ring,
+            on_complete=assembly.complete,
+        )
+        door: asyncio.Queue[tuple[Sighting | Gone, ...]] = asyncio.Queue(DOOR)
+        inbox = InboxRoom(list(inboxes.values()), door, self._reader, ledger)
+        intake = IntakeRoom(settings, ledger, spool, door, opening.bell.ring)
+        chores = Chores(settings, ledger, self._reader, inbox)
+        drain = Drain(self._reader, inbox, intake, lambda: "reading" if reading.info else "starting the engine")
+
+        claimed, read = asyncio.Event(), asyncio.Event()  # the doors close in the order of the data
+
+        async def claim() -> None:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(opening.run(self._stop), name="opening")
+                group.create_task(rendering.run(self._stop), name="rendering")
+            claimed.set()
+
+        async def read_pages() -> None:
+            info = await _unless(self._stop, reading.start())
+            if info is not None:
+                await ledger.write(runs.engine_started, run_id, info, now=time.time())
+                rendering.bell.ring()
+                await reading.run(claimed)
+            await claimed.wait()
+            await desk.release(list(desk.claimed.values()), died=False)
+            read.set()
+
+        async def ring_at_the_end() -> None:
+            await self._stop.wait()
+            for room in (opening, rendering):
+                room.bell.ring()
+            await claimed.wait()
+            reading.bell.ring()
+            await read.wait()
+            assembly.bell.ring()
+
+        await pool.start()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(inbox.run(self._stop), name="inbox")
+                group.create_task(intake.run(self._stop), name="intake")
+                group.create_task(claim(), name="claiming")
+                group.create_task(read_pages(), name="reading")
+                group.create_task(assembly.run(read), name="assembly")
+                group.create_task(chores.run(self._stop), name="chores")
+                group.create_task(drain.run(self._stop, until_drained, self.end, on_progress), name="drain")
+                group.create_task(ring_at_the_end(), name="end")
+        finally:
+            await engine.close()
+            await pool.close()
+
+    async def _register(self) -> dict[InboxId, Watched]:
+        """A row for each configured inbox."""
+        inboxes: dict[InboxId, Watched] = {}
+        for settings in self._settings.inbox:
+            path = os.fsencode(os.path.normpath(settings.path))
+            number = await self._ledger.write(runs.inbox, path, priority=settings.priority, now=time.time())
+            inboxes[number] = Watched(number, settings)
+        return inboxes
+
+    async def _take_up(self, run_id: RunId) -> Spool:
+        """Put back what an earlier life held, and clear the spool of what nobody needs."""
+        strays = await self._ledger.write(claims.release_strays, run_id, now=time.time())
+        if strays.files or strays.pages:
+            log.info("taking up what an earlier life left", files=strays.files, pages=strays.pages)
+        spool = Spool(self._settings.spool_dir)
+        with self._reader() as reader:
+            needed = {sha256 for _, sha256 in reader.spooled()}
+        await asyncio.to_thread(spool.sweep, needed)
+        return spool
+
+    def _reader(self) -> Reader:
+        return Reader(self._settings.ledger_path)
+
+
+async def _unless(stop: asyncio.Event, work: Coroutine[None, None, T]) -> T | None:
+    """The result of `work`; None, and it is cancelled, when `stop` is set before."""
+    doing, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((doing, stopping), return_when=asyncio.FIRST_COMPLETED)
+        return doing.result() if doing.done() else None
+    finally:
+        doing.cancel()
+        stopping.cancel()
+
+
+@contextmanager
+def _signals(on_signal: Callable[[str], None]) -> Iterator[None]:
+    """SIGTERM and SIGINT call `on_signal` on the loop while the context lasts."""
+    loop = asyncio.get_running_loop()
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    for number in numbers:
+        loop.add_signal_handler(number, on_signal, number.name)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+
+def _cause(trouble: BaseException) -> BaseException:
+    """What a person should hear of first: an error with advice if there is one in the group."""
+    if not isinstance(trouble, BaseExceptionGroup):
+        return trouble
+    causes = [_cause(error) for error in trouble.exceptions]
+    return next((error for error in causes if isinstance(error, InboxdError)), causes[0])

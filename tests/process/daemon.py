@@ -1,0 +1,123 @@
+"""A real daemon in a real process, for tests: start it, wait for what the ledger says, kill it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+INBOXD = [sys.executable, "-m", "inboxd"]
+
+
+class Daemon:
+    """One instance: a configuration, a state folder and inboxes below `root`; started and killed at will."""
+
+    def __init__(self, root: Path, engine: str = "null", inbox: str = "", more: str = "") -> None:
+        self.root = root
+        self.inbox = root / "inbox"
+        self.state = root / "state"
+        self.config = root / "inboxd.toml"
+        self.inbox.mkdir(parents=True, exist_ok=True)
+        self.config.write_text(
+            f'state = "{self.state}"\n{more}\n[engine]\nname = "{engine}"\n'
+            f'[[inbox]]\npath = "{self.inbox}"\nsettle = 0.2\nrescan_interval = 1.0\n{inbox}\n'
+        )
+        self.process: subprocess.Popen[bytes] | None = None
+        self.lives = 0
+
+    def start(self, *options: str, env: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
+        """Begin a life in a process group of its own, its log in `root`."""
+        self.lives += 1
+        with (self.root / f"life-{self.lives}.log").open("wb") as out:
+            self.process = subprocess.Popen(
+                [*INBOXD, "run", "--config", str(self.config), *options],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env={**os.environ, **(env or {})},
+            )
+        return self.process
+
+    def drain(self, timeout: float = 120, env: dict[str, str] | None = None) -> int:
+        """A whole life with --until-drained; its exit code."""
+        return self.start("--until-drained", env=env).wait(timeout)
+
+    def kill(self, number: int = signal.SIGKILL) -> int:
+        """Send a signal to the daemon alone, as the OOM killer or a power cut would find it, and wait for its end."""
+        assert self.process is not None
+        self.process.send_signal(number)
+        return self.process.wait(60)
+
+    def log(self) -> str:
+        """Every life's log, for a failing assertion to show."""
+        return "\n".join(
+            f"--- {path.name}\n{path.read_text(errors='replace')[-4000:]}" for path in sorted(self.root.glob("*.log"))
+        )
+
+    def sql(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Rows of the ledger, read-only; nothing while there is no ledger yet."""
+        path = self.state / "ledger.sqlite"
+        if not path.exists():
+            return []
+        connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=30)
+        try:
+            return connection.execute(query, parameters).fetchall()
+        except sqlite3.OperationalError as error:
+            if "no such table" in str(error) or "no such view" in str(error):
+                return []
+            raise
+        finally:
+            connection.close()
+
+    def states(self) -> dict[str, str]:
+        """Each file's name and state."""
+        return {str(name): str(state) for name, state in self.sql("SELECT name, state FROM v_files")}
+
+    def wait(self, condition: Callable[[], bool], timeout: float = 60) -> None:
+        """Wait for a condition, and fail with the log if the daemon dies or it never comes."""
+        end = time.monotonic() + timeout
+        while not condition():
+            assert time.monotonic() < end, f"waited {timeout} s in vain\n{self.states()}\n{self.log()}"
+            assert self.process is None or self.process.poll() is None, f"the daemon died\n{self.log()}"
+            time.sleep(0.02)
+
+    def wait_for(self, **states: str) -> None:
+        """Wait until the files named have these states; a dot in a name is written as two underscores."""
+        wanted = {name.replace("__", "."): state for name, state in states.items()}
+        self.wait(lambda: wanted.items() <= self.states().items())
+
+
+@contextmanager
+def running(root: Path, **settings: Any) -> Iterator[Daemon]:
+    """A daemon that is started now and gone afterwards, whatever happens."""
+    daemon = Daemon(root, **settings)
+    try:
+        daemon.start()
+        yield daemon
+    finally:
+        if daemon.process is not None and daemon.process.poll() is None:
+            daemon.kill()
+
+
+def output(original: Path | bytes) -> dict[str, Any]:
+    """The JSON output beside an original."""
+    path = os.fsencode(original) + b".json"
+    with open(path, "rb") as file:  # noqa: PTH123 - bytes path
+        return dict(json.loads(file.read()))
+
+
+def litter(folder: Path) -> list[bytes]:
+    """Temporary files of ours left below a folder."""
+    found = []
+    for where, _, names in os.walk(os.fsencode(folder)):
+        found += [where + b"/" + n for n in names if n.startswith(b".inboxd-") and n != b".inboxd-inbox"]
+    return found
