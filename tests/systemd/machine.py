@@ -1,4 +1,4 @@
-"""A machine with a real systemd as its PID 1, made of this one's root in a second or two, for tests to install inboxd on."""
+"""A machine with a real systemd as its PID 1, made of this one's root in a second, for tests to install inboxd on."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parents[1]
 ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
+NAMESPACES = ("--mount", "--pid", "--cgroup", "--ipc", "--uts", "--net", "--fork", "--kill-child")
 PATIENCE_S = 60.0
 
 
@@ -24,6 +25,8 @@ def unfit() -> str | None:
         return "systemd is not installed"
     if missing := [tool for tool in ("unshare", "nsenter", "mount", "pivot_root") if not shutil.which(tool)]:
         return f"{', '.join(missing)} not installed"
+    if (tried := subprocess.run(["unshare", *NAMESPACES, "true"], check=False, capture_output=True)).returncode:
+        return f"no namespaces here: {tried.stderr.decode().strip()}"
     interpreter = os.path.realpath(CHECKOUT / ".venv/bin/python")
     if interpreter.startswith(("/home/", "/root/")):
         return f"the virtual environment's Python {interpreter} lies in a home folder, which the service can't see"
@@ -53,15 +56,14 @@ class Machine:
         self._cgroup.mkdir()
         overlay = self._scratch / "machine"
         overlay.mkdir()
-        namespaces = ("--mount", "--pid", "--cgroup", "--ipc", "--uts", "--net", "--fork", "--kill-child")
+        join_and_go = f'echo $$ > "$0" && exec unshare {" ".join(NAMESPACES)} bash "$@"'
         with self._log.open("wb") as log:
             self._outer = subprocess.Popen(
-                ["unshare", *namespaces, "bash", HERE / "boot.sh", overlay, CHECKOUT],
+                ["sh", "-c", join_and_go, self._cgroup / "cgroup.procs", HERE / "boot.sh", overlay, CHECKOUT],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                preexec_fn=lambda: (self._cgroup / "cgroup.procs").write_text(str(os.getpid())) and None,
             )
         children = Path(f"/proc/{self._outer.pid}/task/{self._outer.pid}/children")
         until(lambda: self._dead() or children.read_text().strip(), "the machine's PID 1")
@@ -83,8 +85,19 @@ class Machine:
 
     def run(self, *command: str, check: bool = True, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         """Run a command inside, as root."""
-        inside = ["nsenter", "-t", str(self._pid), "-a", "--", "env", "-i", *(f"{k}={v}" for k, v in ENVIRONMENT.items())]
-        done = subprocess.run([*inside, *command], input=stdin, capture_output=True, text=True, timeout=300)
+        inside = [
+            "nsenter",
+            "-t",
+            str(self._pid),
+            "-a",
+            "--",
+            "env",
+            "-i",
+            *(f"{k}={v}" for k, v in ENVIRONMENT.items()),
+        ]
+        done = subprocess.run(
+            [*inside, *command], check=False, input=stdin, capture_output=True, text=True, timeout=300
+        )
         assert not check or done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
 
