@@ -71,7 +71,9 @@ class Engine(_Section, frozen=True):
     name: str = "auto"  # auto: vllm where a GPU and vllm are there, else cpu
     workers: Natural = 0  # cpu: processes, 0: one for each core
     model: str | None = None  # vllm: a profile of etc/models.toml, a folder or a Hugging Face id
+    model_profile: str | None = None  # vllm: the profile for a folder or id that has none of its own
     gpu_profile: str | None = None  # vllm: a profile of etc/gpus.toml instead of the detected one
+    profiles: str | None = None  # vllm: a file of your own model and GPU profiles, in the form of etc/models.toml
     tensor_parallel: Count = 1
     page_timeout: Positive = 300.0  # seconds in the engine before the page counts as hung
 

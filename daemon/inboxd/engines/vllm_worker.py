@@ -1,0 +1,90 @@
+"""What runs inside vLLM's worker process: memory figures, giving memory back, and dying with the daemon.
+
+vLLM mixes `InboxdWorker` into its worker class (`worker_extension_cls`); the engine calls its methods by name.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import signal
+import threading
+from typing import Any
+
+DAEMON_PID = "INBOXD_DAEMON_PID"
+"""Environment variable that tells a worker whose it is."""
+
+
+class InboxdWorker:
+    """Mixed into vLLM's worker; every name starts with `inboxd_` because a clash would stop the engine."""
+
+    model_runner: Any  # the worker's own
+
+    def inboxd_pids(self) -> tuple[int, int]:
+        """This worker's process and its parent's, which is the engine core where that is a process of its own."""
+        return os.getpid(), os.getppid()
+
+    def inboxd_memory(self) -> dict[str, int]:
+        """The allocator's figures in bytes; empty where there is no CUDA."""
+        import torch
+
+        if not torch.cuda.is_initialized():
+            return {}
+        stats = torch.cuda.memory_stats()
+        return {
+            "torch_allocated": stats["allocated_bytes.all.current"],
+            "torch_reserved": stats["reserved_bytes.all.current"],
+            "torch_inactive_split": stats["inactive_split_bytes.all.current"],
+            "torch_alloc_retries": stats["num_alloc_retries"],
+            "torch_ooms": stats["num_ooms"],
+        }
+
+    def inboxd_relieve(self) -> int:
+        """Give cached blocks back to the driver; returns how many bytes that were."""
+        import torch
+
+        gc.collect()
+        if not torch.cuda.is_initialized():
+            return 0
+        before: int = torch.cuda.memory_reserved()
+        torch.cuda.empty_cache()
+        after: int = torch.cuda.memory_reserved()
+        return before - after
+
+    def inboxd_compile_vision(self) -> int:
+        """Compile the vision tower's blocks, one piece of code for all and for any page size; returns how many."""
+        import torch
+
+        blocks = self.model_runner.model.vision_tower.transformer.layers
+        for block in blocks:
+            block.forward = torch.compile(block.forward, dynamic=True)
+        return len(blocks)
+
+
+def _belong_to(daemon: int) -> None:
+    """End this process, and the engine core above it, when the daemon is gone however it went.
+
+    vLLM's engine core outlives a killed parent and keeps the whole GPU.
+    """
+    parent = os.getppid()
+    doomed = [os.getpid()] if parent == daemon else [parent, os.getpid()]
+    try:
+        alive = os.pidfd_open(daemon)
+    except ProcessLookupError:
+        alive = None
+
+    def wait() -> None:
+        if alive is not None:
+            select.select([alive], [], [])
+        for pid in doomed:
+            os.kill(pid, signal.SIGKILL)
+
+    threading.Thread(target=wait, name="inboxd-daemon-watch", daemon=True).start()
+    if threading.current_thread() is threading.main_thread():
+        # Ctrl-C reaches the whole process group: the daemon drains, and needs its engine for that.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+if DAEMON_PID in os.environ and os.environ[DAEMON_PID] != str(os.getpid()):
+    _belong_to(int(os.environ[DAEMON_PID]))
