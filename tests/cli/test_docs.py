@@ -1,0 +1,71 @@
+"""The documents for users say what the program does: every setting, every exit code."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from inboxd import config
+from inboxd.errors import Exit
+
+DOCS = Path(__file__).parents[2] / "docs"
+SECTIONS: dict[str, type[msgspec.Struct]] = {
+    "Top level": config.Settings,
+    "`[[inbox]]`": config.Inbox,
+    **{
+        f"`[{field.name}]`": field.type
+        for field in msgspec.structs.fields(config.Settings)
+        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct)
+    },
+}
+
+
+def documented(section: str) -> dict[str, str]:
+    """Settings in that section's table, with their defaults as written there."""
+    text = (DOCS / "configuration.md").read_text()
+    (body,) = re.findall(rf"(?ms)^## {re.escape(section)}\n(.*?)(?=^## |\Z)", text)
+    return dict(re.findall(r"(?m)^\| `(\w+)` \| (.+?) \| .+ \|$", body))
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_every_setting_is_documented_with_its_default(section: str) -> None:
+    rows = documented(section)
+    fields = {
+        field.name: field
+        for field in msgspec.structs.fields(SECTIONS[section])
+        if f"`[{field.name}]`" not in SECTIONS and f"`[[{field.name}]]`" not in SECTIONS
+    }
+    assert rows.keys() == fields.keys()
+    for name, field in fields.items():
+        if field.required:
+            assert rows[name] == "required"
+        elif field.default is None:
+            assert rows[name] == "none"
+        else:
+            assert tomllib.loads(f"x = {rows[name].strip('`')}")["x"] == _plain(field.default), name
+
+
+def test_the_smallest_file_works() -> None:
+    (example,) = re.findall(r"(?s)```toml\n(.*?)```", (DOCS / "configuration.md").read_text())
+    assert config.parse(example.encode(), "the docs").inbox[0].path == "/srv/scans"
+
+
+def test_every_exit_code_is_documented() -> None:
+    text = (DOCS / "exit-codes.md").read_text()
+    listed = {int(code) for code in re.findall(r"(?m)^\| (\d+) \|", text)}
+    assert listed == {*map(int, Exit), 130, 141}
+
+
+def test_links_between_the_documents_lead_somewhere() -> None:
+    for name in ("operators", "configuration", "exit-codes", "sql", "troubleshooting"):
+        text = (DOCS / f"{name}.md").read_text()
+        for target in re.findall(r"\]\((?!http)([^)#]+)", text):
+            assert (DOCS / target).exists(), f"{name}.md → {target}"
+
+
+def _plain(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value
