@@ -125,12 +125,16 @@ class VllmEngine:
         gpu = await asyncio.to_thread(gpus.memory, self._plan.gpus[0].uuid) if self._plan.gpus else None
         if gpu is None:
             return sample
+        held = {holder.pid: holder.used or 0 for holder in gpu.holders}
+        known = not held.keys().isdisjoint(self._pids)  # from within a container the driver's ids are not ours
+        ours_held = sum(used for pid, used in held.items() if pid in self._pids)
         return replace(
             sample,
             gpu_total=gpu.total,
             gpu_used=gpu.total - gpu.free,
             gpu_reserved=gpu.reserved,
-            gpu_ours=sum(held.used or 0 for held in gpu.holders if held.pid in self._pids),
+            gpu_ours=ours_held if known else None,
+            gpu_others=sum(held.values()) - ours_held if known else None,
         )
 
     async def relieve(self) -> str:

@@ -19,7 +19,7 @@ KNOWN_BAD = {"0.27.0": "0.27 makes every LightOnOCR loop", "0.27.1": "0.27 makes
 """vLLM versions that the model's authors found broken, by what they do."""
 
 FREEING_S = 15.0
-"""How long the driver may take to free the memory of an engine of ours that has just died."""
+"""How long the driver may take to free the memory of an engine of ours that has ended, in this life or the last."""
 
 _LAST_LINE = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt)): (.*)$")
 _SECOND_HAND = ("Engine core initialization failed", "WorkerProc initialization failed")
@@ -53,15 +53,25 @@ def check(plan: Plan, *, after_death: bool = False) -> tuple[Gpu, ...]:
             f"the model in {plan.folder} is not whole: {missing}",
             f"Fetch it again: inboxd fetch-model {plan.model.name}",
         )
-    end = time.monotonic() + (FREEING_S if after_death else 0)
+    end = time.monotonic() + FREEING_S
+    before: tuple[Gpu, ...] | None = None if plan.gpus else ()
     while True:
         now = tuple(_now(gpu) for gpu in plan.gpus)
         short = next((gpu for gpu in now if gpu.free * plan.profile.memory_share < needed(plan)), None)
-        if short is None:
-            return now
-        if time.monotonic() > end:
-            raise _no_room(short, plan)
+        # An engine that has just ended may still be giving memory back. One that sizes itself meanwhile stays small.
+        rising = before is None or any(gpu.free > was.free for gpu, was in zip(now, before, strict=True))
+        if time.monotonic() > end or not (rising or (short and (after_death or _is_leaving(short)))):
+            break
+        before = now
         time.sleep(0.5)
+    if short is not None:
+        raise _no_room(short, plan)
+    return now
+
+
+def _is_leaving(gpu: Gpu) -> bool:
+    """Whether the driver still names a process that is no more."""
+    return any(not Path(f"/proc/{holder.pid}").exists() for holder in gpu.holders)
 
 
 def needed(plan: Plan) -> int:

@@ -35,6 +35,7 @@ class InboxdWorker:
         return {
             "torch_allocated": stats["allocated_bytes.all.current"],
             "torch_reserved": stats["reserved_bytes.all.current"],
+            "torch_peak": stats["allocated_bytes.all.peak"],
             "torch_inactive_split": stats["inactive_split_bytes.all.current"],
             "torch_alloc_retries": stats["num_alloc_retries"],
             "torch_ooms": stats["num_ooms"],

@@ -1,8 +1,7 @@
-"""Takes the health sample: memory of every process of ours, open files, the GPU, and the pace of reading."""
+"""Takes the health sample: the engine's own figures, memory of every process of ours, open files, pace."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import resource
 import time
@@ -11,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-from inboxd import gpus
 from inboxd.core.health import Sample
 from inboxd.engines.protocol import Engine
 from inboxd.model import MemorySample
@@ -45,16 +43,15 @@ class Vitals:
     def __init__(self, pulse: Pulse, proc: Path = Path("/proc")) -> None:
         self._pulse = pulse
         self._proc = proc
-        self.gpu: str | None = None  # uuid of the GPU that the engine reads on, once it is known
         self.samples: deque[Sample] = deque(maxlen=KEEP)
 
     async def sample(self, engine: Engine | None) -> Sample:
         """Take one sample and remember it; `engine` None: it is not up."""
         inside = await engine.memory() if engine is not None else None
-        memory = await asyncio.to_thread(self._outside, inside or MemorySample(host_rss=0))
+        rss = sum(_rss(self._proc, pid) for pid in family(os.getpid(), self._proc))
         taken = Sample(
             at=time.monotonic(),
-            memory=memory,
+            memory=replace(inside, host_rss=rss) if inside is not None else MemorySample(host_rss=rss),
             pages=self._pulse.pages,
             in_flight=self._pulse.in_flight,
             pace=self._pulse.take_pace(),
@@ -62,24 +59,6 @@ class Vitals:
         )
         self.samples.append(taken)
         return taken
-
-    def _outside(self, inside: MemorySample) -> MemorySample:
-        """The engine's figures, completed by what the kernel and the driver say of all our processes."""
-        ours = family(os.getpid(), self._proc)
-        sample = replace(inside, host_rss=sum(_rss(self._proc, pid) for pid in ours))
-        gpu = gpus.memory(self.gpu) if self.gpu is not None else None
-        if gpu is None:
-            return sample
-        held = {holder.pid: holder.used for holder in gpu.holders}
-        known = not held.keys().isdisjoint(ours)  # from within a container the driver's pids may not be ours
-        return replace(
-            sample,
-            gpu_total=gpu.total,
-            gpu_used=gpu.total - gpu.free,
-            gpu_reserved=gpu.reserved,
-            gpu_ours=sum(used or 0 for pid, used in held.items() if pid in ours) if known else None,
-            gpu_others=sum(used or 0 for pid, used in held.items() if pid not in ours) if known else None,
-        )
 
     def _open_files(self) -> float:
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
