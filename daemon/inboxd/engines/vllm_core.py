@@ -150,6 +150,9 @@ class Core:
         return getattr(self._engine, "output_handler", None)
 
 
+_ALLOCATOR = {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}
+
+
 def environment(gpus: str | None, log: Path) -> dict[str, str]:
     """What vLLM reads from the environment while it starts; `gpus` as CUDA_VISIBLE_DEVICES wants them."""
     ours = {
@@ -165,6 +168,9 @@ def environment(gpus: str | None, log: Path) -> dict[str, str]:
     }
     if find_spec("flashinfer") is None:  # else vLLM 0.26 dies for want of it
         ours["VLLM_USE_FLASHINFER_SAMPLER"] = "0"
+    if gpus is not None and "," not in gpus and not os.environ.keys() & _ALLOCATOR:
+        # Keeps memory from breaking into pieces (docs/recycling.md); memory that GPUs share can't be had in this form.
+        ours["PYTORCH_ALLOC_CONF"] = "expandable_segments:True"
     if gpus is not None:
         ours |= {"CUDA_VISIBLE_DEVICES": gpus, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
     return ours
