@@ -1,59 +1,86 @@
-"""Verbs of the way in: from a sighting to a file that is ready, a duplicate, or not for us."""
+"""Verbs of the way in: a settling file is taken in, waits, or is set aside; what is seen in a folder is in `seeing`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select, update
 
 from inboxd.core.lifecycle import FileState
-from inboxd.model import Arrival, FileId, Gone, InboxId, Sighting, Signature, Tracked
+from inboxd.ledger.accepting import Accepted, accept
+from inboxd.ledger.conditions import Delivery
+from inboxd.ledger.duplicates import promote, quarantine_with
+from inboxd.ledger.form import stamp
+from inboxd.ledger.moving import event, happened, put_back_pages, settle, to_state
+from inboxd.ledger.schema import files
+from inboxd.ledger.seeing import find_moved, gone, record, rename
+from inboxd.model import FileId
 
+__all__ = [
+    "Accepted",
+    "accept",
+    "find_moved",
+    "gone",
+    "quarantine",
+    "record",
+    "rename",
+    "resettle",
+    "skip",
+    "waiting",
+]
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """What became of an arrival: READY, DUPLICATE (of `original`), DONE (unchanged since `original`),
-    QUARANTINED (as `original`, the same content) or SKIPPED (an output of ours)."""
-
-    state: FileState
-    original: FileId | None = None
-    reason: str = ""
-
-
-def record(conn: Connection, sightings: Sequence[Sighting], *, now: float) -> list[Tracked]:
-    raise NotImplementedError
-
-
-def find_moved(conn: Connection, inbox: InboxId, signature: Signature) -> list[tuple[FileId, bytes]]:
-    raise NotImplementedError
-
-
-def rename(conn: Connection, file: FileId, path: bytes, signature: Signature, *, now: float) -> None:
-    """`signature` is that of the file at its new path: a rename changes ctime."""
-    raise NotImplementedError
-
-
-def gone(conn: Connection, gone: Sequence[Gone], *, now: float) -> None:
-    raise NotImplementedError
+_ON_ITS_WAY = frozenset({FileState.READY, FileState.READING, FileState.RETRYING})
 
 
 def waiting(conn: Connection, file: FileId, reason: str, *, now: float) -> None:
-    raise NotImplementedError
+    """Say why a file still settles; the history gets a line only when that changes."""
+    changed = conn.execute(
+        update(files)
+        .where(files.c.id == file, files.c.state == FileState.SETTLING, files.c.reason != reason)
+        .values(reason=reason)
+    )
+    if changed.rowcount:
+        happened(conn, event(stamp(now), "waiting", reason, file=file))
 
 
-def accept(conn: Connection, arrival: Arrival, *, now: float) -> Accepted:
-    raise NotImplementedError
+def resettle(conn: Connection, files_: Sequence[FileId], reason: str, *, now: float) -> int:
+    """Take files that are on their way up again from their originals: their spool copies are lost.
 
-
-def resettle(conn: Connection, files: Sequence[FileId], reason: str, *, now: float) -> int:
-    """Back to settling what is ready, reading or retrying: its spool copy is lost. Pages already read are kept."""
-    raise NotImplementedError
+    Pages already read are kept. Says how many were taken up.
+    """
+    lost = conn.scalars(select(files.c.id).where(files.c.id.in_(files_), files.c.state.in_(sorted(_ON_ITS_WAY)))).all()
+    for file in lost:
+        settle(conn, file, reason, now=now)
+        happened(conn, event(stamp(now), "resettled", reason, file=file))
+    return len(lost)
 
 
 def quarantine(conn: Connection, file: FileId, reason: str, *, now: float) -> None:
-    raise NotImplementedError
+    """Set a file aside for a person; `reason` is for that person.
+
+    Duplicates that wait for it share its fate when its content was to blame, and take its place when it never
+    came as far as having one.
+
+    Raises:
+        IllegalMove: it is final already.
+    """
+    came_from = conn.scalar(select(files.c.state).where(files.c.id == file))
+    if not to_state(conn, file, FileState.QUARANTINED, now=now, reason=reason, delivery=Delivery.NONE):
+        return
+    put_back_pages(conn, [file])
+    happened(conn, event(stamp(now), "quarantined", reason, file=file))
+    if came_from == FileState.SETTLING:
+        promote(conn, file, f"its first arrival was quarantined: {reason}", now=now)
+    else:
+        quarantine_with(conn, file, reason, now=now)
 
 
 def skip(conn: Connection, file: FileId, reason: str, *, now: float) -> None:
-    raise NotImplementedError
+    """A settling file is not for us, and `reason` says why.
+
+    Raises:
+        IllegalMove: it does not settle.
+    """
+    if to_state(conn, file, FileState.SKIPPED, now=now, reason=reason):
+        happened(conn, event(stamp(now), "skipped", reason, file=file))
+        promote(conn, file, f"its first arrival was skipped: {reason}", now=now)

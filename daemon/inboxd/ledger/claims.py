@@ -1,77 +1,231 @@
-"""Verbs of the work: files and pages are claimed, and finished, retried or released."""
+"""Verbs of the work: files and pages are claimed, and their attempts counted, before anything is done to them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import heapq
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
-from sqlalchemy import Connection
+from sqlalchemy import INTEGER, Connection, bindparam, delete, insert, select, text, update
 
-from inboxd.model import BatchId, FileClaim, FileId, PageClaim, PageId, PageReading, RunId
+from inboxd.core.lifecycle import FileState
+from inboxd.ledger import conditions as when
+from inboxd.ledger.conditions import Delivery
+from inboxd.ledger.desk import DeskState, desk_state
+from inboxd.ledger.finishing import (
+    Strays,
+    finish_page,
+    release_files,
+    release_pages,
+    release_strays,
+    retry_file,
+    retry_page,
+)
+from inboxd.ledger.form import stamp
+from inboxd.ledger.moving import AnyRow, chunks, event, happened
+from inboxd.ledger.schema import batches, files, pages
+from inboxd.model import BatchId, FileClaim, FileId, InboxId, Kind, PageClaim, PageId, PageState, RunId
+
+__all__ = [
+    "DeskState",
+    "Strays",
+    "admit",
+    "claim_files",
+    "claim_pages",
+    "desk_state",
+    "finish_page",
+    "opened",
+    "release_files",
+    "release_pages",
+    "release_strays",
+    "retry_file",
+    "retry_page",
+]
 
 
-@dataclass(frozen=True, slots=True)
-class Strays:
-    """How many files and pages an earlier run left claimed."""
-
-    files: int
-    pages: int
+_DUE = (
+    update(files)
+    .where(text(when.RETRYING), files.c.next_try_at <= bindparam("at"))
+    .values(state=FileState.READY, next_try_at=None)
+)
+_READY = select(
+    files.c.id,
+    files.c.inbox,
+    files.c.folder,
+    files.c.name,
+    files.c.kind,
+    files.c.sha256,
+    files.c.size,
+    files.c.attempts,
+    files.c.deaths,
+).where(text(when.READY))
+_OLDEST = _READY.order_by(files.c.priority.desc(), files.c.id).limit(bindparam("limit"))
+_NEWEST = _READY.order_by(files.c.priority.desc(), files.c.id.desc()).limit(bindparam("limit"))
+_OPENED = text("UPDATE files SET pages = :count WHERE id = :file AND state = 'reading'")
+_READ_BEFORE = text(
+    """
+    SELECT coalesce(sum(state IN ('ok', 'blank', 'suspect', 'failed')), 0) AS read, max(number) AS last
+    FROM pages WHERE file = :file
+    """
+)
+_BEGUN = (
+    update(files).where(files.c.id == bindparam("file")).values(begun=files.c.begun + bindparam("more", type_=INTEGER))
+)
+_LAY_OUT = text(
+    """
+    INSERT INTO pages (file, number, state)
+    WITH RECURSIVE numbers (number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM numbers WHERE number < :count)
+    SELECT :file, number, 'pending' FROM numbers WHERE true
+    ON CONFLICT (file, number) DO NOTHING
+    """
+)
+_WITH_PAGES_DUE = text(
+    """
+    SELECT f.id, f.priority, f.begun, f.kind, f.sha256 FROM files f
+    WHERE f.state = 'reading' AND f.delivery = 'none' AND EXISTS (
+        SELECT 1 FROM pages p
+        WHERE p.file = f.id AND p.state = 'pending' AND p.deaths < 2
+            AND (p.next_try_at IS NULL OR p.next_try_at <= :at)
+    )
+    """
+)
+_PAGES_DUE = text(
+    """
+    SELECT id, file, number, attempts, deaths FROM pages
+    WHERE file = :file AND state = 'pending' AND deaths < 2 AND (next_try_at IS NULL OR next_try_at <= :at)
+    ORDER BY number LIMIT :limit
+    """
+)
+_ALONE = text(
+    """
+    SELECT p.id, p.file, p.number, p.attempts, p.deaths, f.kind, f.sha256
+    FROM pages p JOIN files f ON f.id = p.file
+    WHERE p.state = 'pending' AND p.deaths >= 2 AND (p.next_try_at IS NULL OR p.next_try_at <= :at)
+        AND f.state = 'reading'
+    ORDER BY p.id LIMIT :limit
+    """
+)
 
 
 def claim_files(conn: Connection, limit: int, run: RunId, *, newest: bool = False, now: float) -> list[FileClaim]:
-    raise NotImplementedError
+    """Up to `limit` files to open, ready ones and those whose retry is due; the attempt is counted.
+
+    Highest priority first, then the one that waits longest, or with `newest` the one that came last.
+    """
+    if limit <= 0:
+        return []
+    at = stamp(now)
+    conn.execute(_DUE, {"at": at})
+    claims = [
+        FileClaim(
+            file=FileId(row.id),
+            inbox=InboxId(row.inbox),
+            path=b"/".join(filter(None, (row.folder, row.name))),
+            kind=Kind(row.kind),
+            sha256=row.sha256,
+            size=row.size,
+            attempt=row.attempts + 1,
+            deaths=row.deaths,
+        )
+        for row in conn.execute(_NEWEST if newest else _OLDEST, {"limit": limit})
+    ]
+    for chunk in chunks([claim.file for claim in claims]):
+        conn.execute(
+            update(files)
+            .where(files.c.id.in_(chunk))
+            .values(state=FileState.READING, attempts=files.c.attempts + 1, run=run, started=at)
+        )
+    happened(conn, *(event(at, "claimed", f"attempt {claim.attempt}", file=claim.file, run=run) for claim in claims))
+    return claims
 
 
-def opened(conn: Connection, file: FileId, pages: int, *, now: float) -> None:
-    raise NotImplementedError
+def opened(conn: Connection, file: FileId, count: int, *, now: float) -> bool:
+    """A claimed file opens and has `count` pages, at least one: those not read in an earlier life are laid out.
+
+    True when there are none of those: only the outputs are missing.
+
+    Raises:
+        ValueError: it has no page.
+    """
+    if count < 1:
+        raise ValueError("a document without pages is refused, not opened")
+    if not conn.execute(_OPENED, {"file": file, "count": count}).rowcount:
+        return False  # it vanished or was requeued meanwhile
+    at = stamp(now)
+    before = conn.execute(_READ_BEFORE, {"file": file}).one()
+    if (before.last or 0) > count:
+        conn.execute(delete(pages).where(pages.c.file == file, pages.c.number > count))
+    conn.execute(_LAY_OUT, {"file": file, "count": count})
+    is_complete = bool(before.read == count)
+    if before.read:
+        owed = {"delivery": Delivery.OWED, "next_delivery_at": at} if is_complete else {}
+        conn.execute(update(files).where(files.c.id == file).values(begun=before.read, **owed))
+    detail = f"{count} pages, {before.read} read before" if before.read else f"{count} pages"
+    happened(conn, event(at, "opened", detail, file=file))
+    return is_complete
 
 
 def claim_pages(conn: Connection, limit: int, run: RunId, *, alone: bool = False, now: float) -> list[PageClaim]:
-    raise NotImplementedError
+    """Up to `limit` pages to render and read, of files that are open; the attempt is counted.
+
+    Highest priority first; then of the file that has had the fewest pages claimed, so that small documents overtake
+    large ones; then in order. A page that two processes died with is claimed only with `alone`, and then nothing else.
+    """
+    if limit <= 0:
+        return []
+    at = stamp(now)
+    claims = _alone(conn, limit, at) if alone else _fairly(conn, limit, at)
+    for chunk in chunks([claim.page for claim in claims]):
+        conn.execute(
+            update(pages)
+            .where(pages.c.id.in_(chunk))
+            .values(state=PageState.IN_FLIGHT, attempts=pages.c.attempts + 1, run=run, claimed=at, next_try_at=None)
+        )
+    begun = Counter(claim.file for claim in claims)
+    if begun:
+        conn.execute(_BEGUN, [{"file": file, "more": more} for file, more in begun.items()])
+    return claims
 
 
-def admit(conn: Connection, run: RunId, engine: str, pages: Sequence[PageId], *, now: float) -> BatchId:
-    raise NotImplementedError
+def admit(conn: Connection, run: RunId, engine: str, pages_: Sequence[PageId], *, now: float) -> BatchId:
+    """Pages that go to the engine together: a row for the micro-batch, before the engine sees it."""
+    row = conn.execute(
+        insert(batches).values(run=run, engine=engine, pages=len(pages_), admitted=stamp(now)).returning(batches.c.id)
+    )
+    batch = BatchId(row.scalar_one())
+    for chunk in chunks(pages_):
+        conn.execute(update(pages).where(pages.c.id.in_(chunk)).values(batch=batch))
+    return batch
 
 
-def finish_page(
-    conn: Connection,
-    page: PageId,
-    reading: PageReading,
-    *,
-    batch: BatchId | None = None,
-    render_s: float | None = None,
-    queue_s: float | None = None,
-    first_token_s: float | None = None,
-    mean_logprob: float | None = None,
-    ink: float | None = None,
-    now: float,
-) -> bool:
-    """True when that was the file's last open page. A page that is no longer in flight (its file vanished or was
-    requeued meanwhile) is left alone: False."""
-    raise NotImplementedError
+def _fairly(conn: Connection, limit: int, at: str) -> list[PageClaim]:
+    """Pour `limit` out over the open files, always to the one with the least; pages are fetched as they are needed."""
+    queue = [(-row.priority, row.begun, row.id, row) for row in conn.execute(_WITH_PAGES_DUE, {"at": at})]
+    heapq.heapify(queue)
+    due: dict[int, Iterator[AnyRow]] = {}
+    claims: list[PageClaim] = []
+    while queue and len(claims) < limit:
+        priority, begun, file, row = heapq.heappop(queue)
+        if file not in due:
+            due[file] = iter(conn.execute(_PAGES_DUE, {"file": file, "at": at, "limit": limit}).all())
+        page = next(due[file], None)
+        if page is not None:
+            claims.append(_claim(page, row))
+            heapq.heappush(queue, (priority, begun + 1, file, row))
+    return claims
 
 
-def retry_page(
-    conn: Connection, page: PageId, reason: str, next_try_at: float, *, died: bool = False, now: float
-) -> None:
-    raise NotImplementedError
+def _alone(conn: Connection, limit: int, at: str) -> list[PageClaim]:
+    return [_claim(row, row) for row in conn.execute(_ALONE, {"at": at, "limit": limit})]
 
 
-def release_pages(conn: Connection, pages: Sequence[PageId], *, died: bool, now: float) -> None:
-    raise NotImplementedError
-
-
-def retry_file(
-    conn: Connection, file: FileId, reason: str, next_try_at: float, *, died: bool = False, now: float
-) -> None:
-    raise NotImplementedError
-
-
-def release_files(conn: Connection, files: Sequence[FileId], *, now: float) -> None:
-    """Give claimed files back unopened, attempt uncounted: an orderly stop."""
-    raise NotImplementedError
-
-
-def release_strays(conn: Connection, run: RunId, *, now: float) -> Strays:
-    raise NotImplementedError
+def _claim(page: AnyRow, file: AnyRow) -> PageClaim:
+    return PageClaim(
+        page=PageId(page.id),
+        file=FileId(page.file),
+        number=page.number,
+        attempt=page.attempts + 1,
+        deaths=page.deaths,
+        kind=Kind(file.kind),
+        sha256=file.sha256,
+    )

@@ -4,33 +4,119 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, bindparam, select, text, update
+from sqlalchemy.dialects.sqlite import insert
 
+from inboxd.core.lifecycle import FINAL, FileState
+from inboxd.core.naming import display
+from inboxd.ledger import conditions as when
+from inboxd.ledger.conditions import Delivery
+from inboxd.ledger.duplicates import deliver_with, promote
+from inboxd.ledger.form import stamp
+from inboxd.ledger.moving import event, happened, split, to_state
+from inboxd.ledger.schema import files, outputs
 from inboxd.model import FileId, Written
 
+_WRITTEN = insert(outputs)
+_WRITTEN = _WRITTEN.on_conflict_do_update(
+    index_elements=[outputs.c.folder, outputs.c.name],
+    set_={column: _WRITTEN.excluded[column] for column in ("file", "path", "format", "sha256", "size", "written")},
+)
+_OWED = (
+    select(files.c.id)
+    .where(text(when.OWED), files.c.next_delivery_at <= bindparam("at"))
+    .order_by(files.c.next_delivery_at, files.c.id)
+    .limit(bindparam("limit"))
+)
+_HASH = select(outputs.c.sha256).where(outputs.c.folder == bindparam("folder_"), outputs.c.name == bindparam("name_"))
+_ENDING_IN = frozenset({FileState.DONE, FileState.DUPLICATE})
 
-def delivered(conn: Connection, file: FileId, outputs: Sequence[Written], *, now: float) -> bool:
-    """True when the file is closed by it; False when it vanished or was requeued meanwhile (the outputs are
-    recorded as ours all the same)."""
-    raise NotImplementedError
+
+def delivered(conn: Connection, file: FileId, written: Sequence[Written], *, now: float) -> bool:
+    """The outputs of a file are on disk: it is done, and its duplicates are owed theirs.
+
+    False when it vanished or was requeued meanwhile; the outputs are recorded as ours all the same.
+    """
+    row = conn.execute(select(files.c.state, files.c.delivery, files.c.pages).where(files.c.id == file)).one_or_none()
+    if row is None:
+        return False
+    at = stamp(now)
+    if written:
+        conn.execute(_WRITTEN, [_row(file, output, at) for output in written])
+    said = {"delivery": Delivery.DELIVERED, "delivery_reason": "", "next_delivery_at": None}
+    if row.state == FileState.READING and row.delivery == Delivery.OWED:
+        to_state(conn, file, FileState.DONE, now=now, reason="", **said)
+        happened(conn, event(at, "done", file=file))
+        deliver_with(conn, file, row.pages, now=now)
+        return True
+    if row.state in _ENDING_IN:
+        conn.execute(update(files).where(files.c.id == file).values(said))
+        happened(conn, event(at, "delivered", file=file))
+        return True
+    return False
 
 
 def undelivered(conn: Connection, file: FileId, reason: str, next_try_at: float, *, now: float) -> None:
-    raise NotImplementedError
+    """The outputs of a file can't be written now: the result is kept, and owed again from `next_try_at` on."""
+    row = conn.execute(select(files.c.delivery_reason).where(files.c.id == file, text(when.OWED))).one_or_none()
+    if row is None:
+        return
+    later = {"delivery_reason": reason, "next_delivery_at": stamp(next_try_at)}
+    conn.execute(update(files).where(files.c.id == file).values(later))
+    if row.delivery_reason != reason:
+        happened(conn, event(stamp(now), "undelivered", reason, file=file))
+
+
+def vanished(conn: Connection, file: FileId, reason: str, *, now: float) -> None:
+    """The original of a file whose outputs are owed is gone: none are written."""
+    nothing = {"delivery": Delivery.NONE, "delivery_reason": reason, "next_delivery_at": None}
+    state = conn.scalar(select(files.c.state).where(files.c.id == file, text(when.OWED)))
+    if state is None:
+        return
+    if state in FINAL:
+        conn.execute(update(files).where(files.c.id == file).values(nothing))
+    else:
+        to_state(conn, file, FileState.VANISHED, now=now, reason=reason, **nothing)
+    happened(conn, event(stamp(now), "vanished", reason, file=file))
+    if state not in FINAL:
+        promote(conn, file, f"its first arrival vanished: {reason}", now=now)
 
 
 def owe(conn: Connection, file: FileId, *, now: float) -> None:
     """The outputs of a done or duplicate file are to be written again: they are no longer on disk."""
-    raise NotImplementedError
+    conn.execute(
+        update(files)
+        .where(files.c.id == file, files.c.state.in_(sorted(_ENDING_IN)), files.c.delivery == Delivery.DELIVERED)
+        .values(delivery=Delivery.OWED, next_delivery_at=stamp(now))
+    )
 
 
 def owed(conn: Connection, limit: int, *, now: float) -> list[FileId]:
-    raise NotImplementedError
+    """Files whose outputs are to be written now: all of their pages, or those of their original, are final."""
+    return [FileId(file) for file in conn.scalars(_OWED, {"at": stamp(now), "limit": limit})]
 
 
 def may_overwrite(conn: Connection, path: bytes) -> str | None:
-    raise NotImplementedError
+    """The sha256 of what we wrote at an absolute path; None if we wrote nothing there."""
+    folder, name = split(path)
+    found: str | None = conn.scalar(_HASH, {"folder_": folder, "name_": name})
+    return found
 
 
 def is_output(conn: Connection, path: bytes) -> bool:
-    raise NotImplementedError
+    """Whether we wrote what lies at an absolute path."""
+    return may_overwrite(conn, path) is not None
+
+
+def _row(file: FileId, output: Written, at: str) -> dict[str, object]:
+    folder, name = split(output.path)
+    return {
+        "file": file,
+        "folder": folder,
+        "name": name,
+        "path": display(output.path),
+        "format": output.format,
+        "sha256": output.sha256,
+        "size": output.size,
+        "written": at,
+    }

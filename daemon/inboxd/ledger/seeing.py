@@ -1,0 +1,200 @@
+"""Verbs of what is seen in a folder: a path gets its row, a row follows its file to another name, or goes with it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, bindparam, insert, select, text, update
+
+from inboxd.core.lifecycle import FINAL, FileState
+from inboxd.core.naming import display
+from inboxd.ledger import conditions as when
+from inboxd.ledger.conditions import Delivery
+from inboxd.ledger.duplicates import promote
+from inboxd.ledger.form import stamp
+from inboxd.ledger.moving import AnyRow, chunks, event, happened, put_back_pages, settle, split, to_state
+from inboxd.ledger.schema import files, inboxes
+from inboxd.model import Entry, FileId, Gone, InboxId, Sighting, Signature, Tracked
+
+_REPLACED = "replaced by newer content"
+_SIGNATURE = (files.c.size, files.c.mtime_ns, files.c.ctime_ns, files.c.inode)
+_CURRENT = select(files.c.id, files.c.name, files.c.state, files.c.reason, files.c.delivery, *_SIGNATURE).where(
+    text(when.CURRENT)
+)
+_MOVED = select(files.c.id, files.c.folder, files.c.name).where(text(when.MAY_HAVE_MOVED))
+_REFRESH = (
+    update(files)
+    .where(files.c.id == bindparam("file"))
+    .values({column: bindparam(f"new_{column.name}") for column in _SIGNATURE})
+)
+_LAST_ID = text("SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'files'), 0)")
+
+
+def record(conn: Connection, sightings: Sequence[Sighting], *, now: float) -> list[Tracked]:
+    """Give every sighting its row, and return those that settle.
+
+    An unknown path gets a new row, and so does one whose content changed after it left `settling`: what it was
+    before is kept as an earlier version. An entry that is no file gets a row that says so, and is not returned.
+    """
+    folders: dict[tuple[InboxId, bytes], dict[bytes, Sighting]] = defaultdict(dict)
+    for sighting in sightings:
+        folder, name = split(sighting.path)
+        folders[sighting.inbox, folder][name] = sighting
+    tracked: list[Tracked] = []
+    fresh: list[Sighting] = []
+    changed: list[tuple[FileId, Signature]] = []
+    for (inbox, folder), seen in folders.items():
+        known = _known(conn, inbox, folder, list(seen))
+        for name, sighting in seen.items():
+            row = known.get(name)
+            if row is None:
+                fresh.append(sighting)
+                continue
+            file, is_file = FileId(row.id), sighting.entry is Entry.FILE
+            if sighting.signature == Signature(row.size, row.mtime_ns, row.ctime_ns, row.inode):
+                if row.state == FileState.VANISHED and is_file:
+                    settle(conn, file, "", now=now)
+                    happened(conn, event(stamp(now), "seen", "again", file=file))
+                    tracked.append(Tracked(file, sighting))
+                elif row.state == FileState.SETTLING and is_file:
+                    tracked.append(Tracked(file, sighting))
+            elif row.state == FileState.SETTLING and is_file:
+                changed.append((file, sighting.signature))
+                tracked.append(Tracked(file, sighting))
+            elif row.state == FileState.SKIPPED and row.reason == _no_file(sighting.entry):
+                changed.append((file, sighting.signature))
+            else:
+                _supersede(conn, row, _REPLACED, now=now)
+                fresh.append(sighting)
+    if changed:
+        conn.execute(_REFRESH, [{"file": file, **_stored(signature, "new_")} for file, signature in changed])
+    return tracked + _insert(conn, fresh, now=now)
+
+
+def find_moved(conn: Connection, inbox: InboxId, signature: Signature) -> list[tuple[FileId, bytes]]:
+    """Files of this inbox, not final or vanished, that have this inode, size and time of change; with their paths.
+
+    Whoever asks must see whether the old path is empty now: a hard link has the same signature.
+    """
+    rows = conn.execute(
+        _MOVED.where(
+            files.c.inode == signature.inode,
+            files.c.size == signature.size,
+            files.c.mtime_ns == signature.mtime_ns,
+            files.c.inbox == inbox,
+        )
+    )
+    return [(FileId(row.id), b"/".join(filter(None, (row.folder, row.name)))) for row in rows]
+
+
+def rename(conn: Connection, file: FileId, path: bytes, signature: Signature, *, now: float) -> None:
+    """A file that is not final moved to `path` (below its inbox), where it has `signature`: a rename changes ctime.
+
+    One that had vanished settles again. One that is final by now is left alone.
+    """
+    row = conn.execute(select(files.c.inbox, files.c.path, files.c.state).where(files.c.id == file)).one_or_none()
+    if row is None or (row.state in FINAL and row.state != FileState.VANISHED):
+        return
+    folder, name = split(path)
+    for there in _known(conn, row.inbox, folder, [name]).values():
+        if there.id != file:
+            _supersede(conn, there, _REPLACED, now=now)
+    conn.execute(
+        update(files)
+        .where(files.c.id == file)
+        .values(folder=folder, name=name, path=_shown(conn, row.inbox, path), current=1, **_stored(signature))
+    )
+    happened(conn, event(stamp(now), "renamed", f"from {row.path}", file=file))
+    if row.state == FileState.VANISHED:
+        settle(conn, file, "", now=now)
+
+
+def gone(conn: Connection, gone: Sequence[Gone], *, now: float) -> None:
+    """Files that disappeared from a folder that can be read: those not final have vanished."""
+    groups: dict[tuple[InboxId, bytes], list[bytes]] = defaultdict(list)
+    for missing in gone:
+        folder, name = split(missing.path)
+        groups[missing.inbox, folder].append(name)
+    for (inbox, folder), names in groups.items():
+        for row in _known(conn, inbox, folder, names).values():
+            if row.state not in FINAL:
+                _vanish(conn, FileId(row.id), "deleted before it was done", now=now)
+
+
+def _known(conn: Connection, inbox: InboxId, folder: bytes, names: Sequence[bytes]) -> dict[bytes, AnyRow]:
+    """The latest rows of these names in a folder."""
+    here = _CURRENT.where(files.c.inbox == inbox, files.c.folder == folder)
+    return {row.name: row for chunk in chunks(names) for row in conn.execute(here.where(files.c.name.in_(chunk)))}
+
+
+def _insert(conn: Connection, sightings: Sequence[Sighting], *, now: float) -> list[Tracked]:
+    """New rows, with ids counted out here so that any number of them takes one statement."""
+    if not sightings:
+        return []
+    homes = {row.id: row for row in conn.execute(select(inboxes.c.id, inboxes.c.folder, inboxes.c.priority))}
+    at, first = stamp(now), int(conn.execute(_LAST_ID).scalar_one()) + 1
+    rows: list[dict[str, object]] = []
+    history: list[dict[str, object]] = []
+    tracked: list[Tracked] = []
+    for file, sighting in enumerate(sightings, first):
+        folder, name = split(sighting.path)
+        home = homes[sighting.inbox]
+        reason = _no_file(sighting.entry)
+        rows.append(
+            {
+                "id": file,
+                "inbox": sighting.inbox,
+                "folder": folder,
+                "name": name,
+                "path": display(home.folder.rstrip(b"/") + b"/" + sighting.path),
+                "current": 1,
+                "state": FileState.SKIPPED if reason else FileState.SETTLING,
+                "reason": reason,
+                "priority": home.priority,
+                "first_seen": at,
+                "finished": at if reason else None,
+                **_stored(sighting.signature),
+            }
+        )
+        history.append(event(at, "skipped" if reason else "seen", reason, file=file))
+        if not reason:
+            tracked.append(Tracked(FileId(file), sighting))
+    conn.execute(insert(files), rows)
+    happened(conn, *history)
+    return tracked
+
+
+def _supersede(conn: Connection, row: AnyRow, why: str, *, now: float) -> None:
+    """Something newer lies at the path of `row`: no output of it must be written any more."""
+    if row.state not in FINAL:
+        _vanish(conn, FileId(row.id), why, now=now)
+    values: dict[str, object] = {"current": 0}
+    if row.delivery == Delivery.OWED:
+        values |= {"delivery": Delivery.NONE, "next_delivery_at": None}
+    conn.execute(update(files).where(files.c.id == row.id).values(values))
+
+
+def _vanish(conn: Connection, file: FileId, why: str, *, now: float) -> None:
+    to_state(conn, file, FileState.VANISHED, now=now, reason=why, delivery=Delivery.NONE, next_delivery_at=None)
+    put_back_pages(conn, [file])
+    happened(conn, event(stamp(now), "vanished", why, file=file))
+    promote(conn, file, f"its first arrival vanished: {why}", now=now)
+
+
+def _no_file(entry: Entry) -> str:
+    return "" if entry is Entry.FILE else f"a {entry}, not a file"
+
+
+def _stored(signature: Signature, prefix: str = "") -> dict[str, int]:
+    return {
+        f"{prefix}size": signature.size,
+        f"{prefix}mtime_ns": signature.mtime_ns,
+        f"{prefix}ctime_ns": signature.ctime_ns,
+        f"{prefix}inode": signature.inode,
+    }
+
+
+def _shown(conn: Connection, inbox: InboxId, path: bytes) -> str:
+    home: bytes = conn.execute(select(inboxes.c.folder).where(inboxes.c.id == inbox)).scalar_one()
+    return display(home.rstrip(b"/") + b"/" + path)
