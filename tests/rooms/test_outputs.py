@@ -271,6 +271,14 @@ def test_a_deleted_original_gets_no_outputs(stage: Stage) -> None:
     assert stage.names() == set()
 
 
+def test_an_original_that_was_deleted_with_its_folder_gets_no_outputs(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, b"user/scan.pdf").drop()
+    stage.original.unlink()
+    stage.original.parent.rmdir()
+    assert isinstance(stage.deliver(), Vanished)
+    assert os.listdir(stage.box) == []
+
+
 @pytest.mark.parametrize("how", ["written in place", "renamed over", "now a link"])
 def test_outputs_of_old_content_are_not_published_under_the_name_of_new(stage: Stage, how: str) -> None:
     other = stage.base / "other"

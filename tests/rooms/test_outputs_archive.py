@@ -71,6 +71,15 @@ def test_a_repeat_finds_the_original_in_the_archive(tmp_path: Path, archive: Pat
     assert stage.archive() == first == Archived(os.fsencode(archive / "scan.2.pdf"))
 
 
+def test_outputs_can_be_put_back_for_an_original_in_the_archive(tmp_path: Path, archive: Path) -> None:
+    stage = stage_for(tmp_path, archive)
+    stage.deliver()
+    stage.archive()
+    (stage.box / "scan.pdf.md").unlink()
+    assert isinstance(stage.deliver(), tuple)
+    assert stage.names() == {"scan.pdf.md", "scan.pdf.json"}
+
+
 def test_an_original_that_was_deleted_is_told(tmp_path: Path, archive: Path) -> None:
     stage = stage_for(tmp_path, archive)
     stage.original.unlink()

@@ -8,6 +8,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -231,6 +232,35 @@ def test_nothing_is_written_into_a_bare_mount_point(tmp_path: Path, mount: Calla
     subprocess.run(["umount", out], check=True)
     assert refused(stage, "New.").errno == errno.ENODEV
     assert os.listdir(out) == []
+
+
+def test_a_share_that_only_links_and_then_goes_away(tmp_path: Path) -> None:
+    """bindfs stands for a network mount: it has no renameat2, and killed it answers ENOTCONN."""
+    if shutil.which("bindfs") is None or shutil.which("fusermount") is None:
+        pytest.skip("takes bindfs")
+    (tmp_path / "server").mkdir()
+    share = tmp_path / "inbox"
+    share.mkdir()
+    command = ["bindfs", "-f", "--no-allow-other", tmp_path / "server", share]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as server:
+        try:
+            while server.poll() is None and not share.is_mount():
+                time.sleep(0.01)
+            if server.returncode is not None:
+                pytest.skip("bindfs can't mount here")
+            stage = Stage(tmp_path).drop()
+            assert isinstance(stage.deliver("Old."), tuple)
+            assert isinstance(stage.deliver("New."), tuple)
+            assert stage.names() == BOTH
+            assert stage.text("scan.pdf.md") == "New.\n"
+            server.kill()
+            server.wait()
+            outcome = refused(stage)
+            assert outcome.errno == errno.ENOTCONN
+            assert f"{share} cannot be reached (ENOTCONN)" in outcome.reason
+        finally:
+            server.kill()
+            subprocess.run(["fusermount", "-u", "-z", share], capture_output=True, check=False)
 
 
 @pytest.mark.parametrize("number", [*errno.errorcode, 0, 4095])

@@ -13,6 +13,7 @@ import stat
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import structlog
 
@@ -92,10 +93,11 @@ class Outputs:
             with ExitStack() as stack:
                 home = stack.enter_context(below(inbox_root, relative))
                 original = home.status(name)
+                if original is not None and not archiving.same(original, signature):
+                    return _changed(home.at(name))
+                original = original or _archived(reading, inbox)
                 if original is None:
                     return _vanished(home.at(name))
-                if not archiving.same(original, signature):
-                    return _changed(home.at(name))
                 concerned = target_root
                 if target_root != inbox_root:
                     self._roots.prepare(target_root, inbox_root)
@@ -105,6 +107,8 @@ class Outputs:
                 ground = Ground(folder, name, reading.sha256, ours)
                 return self._write(folder, ground, outputs, original)
         except OSError as error:
+            if error.errno == errno.ENOENT and concerned == inbox_root and Path(inbox.path).is_dir():
+                return _vanished(_join(inbox_root, reading.path))  # with its whole folder
             return _undeliverable(error, _join(concerned, relative), KEPT)
 
     def _write(
@@ -175,6 +179,19 @@ def _settle(draft: Draft, ground: Ground, format: str, data: bytes) -> bytes:
             ground.refuse(spot.name)
         else:
             return spot.name
+
+
+def _archived(reading: Reading, inbox: Inbox) -> os.stat_result | None:
+    """The original in the archive, where an earlier life may have moved it before the ledger could say so."""
+    if inbox.archive_dir is None:
+        return None
+    relative, _, name = reading.path.rpartition(b"/")
+    try:
+        with below(_absolute(inbox.archive_dir), relative) as archive:
+            there = archiving.find(archive, name, reading.size, reading.sha256)
+            return archive.status(there) if there is not None else None
+    except FileNotFoundError:
+        return None
 
 
 def _vanished(path: bytes) -> Vanished:
