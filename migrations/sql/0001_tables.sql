@@ -193,7 +193,3 @@ CREATE TABLE control (
     at TEXT NOT NULL,
     CONSTRAINT control_key PRIMARY KEY (name)
 ) STRICT;
-
--- Tells one ledger from another: an inbox carries it in a marker, so that a second daemon sees whose it is.
-INSERT INTO control (name, value, at)
-VALUES ('instance', lower(hex(randomblob(16))), strftime('%Y-%m-%d %H:%M:%f', 'now'));

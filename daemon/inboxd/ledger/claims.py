@@ -21,7 +21,7 @@ from inboxd.ledger.finishing import (
     retry_file,
     retry_page,
 )
-from inboxd.ledger.form import stamp
+from inboxd.ledger.form import join, stamp
 from inboxd.ledger.moving import AnyRow, chunks, event, happened
 from inboxd.ledger.schema import batches, files, pages
 from inboxd.model import BatchId, FileClaim, FileId, InboxId, Kind, PageClaim, PageId, PageState, RunId
@@ -120,7 +120,7 @@ def claim_files(conn: Connection, limit: int, run: RunId, *, newest: bool = Fals
         FileClaim(
             file=FileId(row.id),
             inbox=InboxId(row.inbox),
-            path=b"/".join(filter(None, (row.folder, row.name))),
+            path=join(row.folder, row.name),
             kind=Kind(row.kind),
             sha256=row.sha256,
             size=row.size,

@@ -12,8 +12,8 @@ from inboxd.core.naming import display
 from inboxd.ledger import conditions as when
 from inboxd.ledger.conditions import Delivery
 from inboxd.ledger.duplicates import deliver_with, promote
-from inboxd.ledger.form import stamp
-from inboxd.ledger.moving import event, happened, split, to_state
+from inboxd.ledger.form import split, stamp
+from inboxd.ledger.moving import event, happened, to_state
 from inboxd.ledger.schema import files, outputs
 from inboxd.model import FileId, Written
 

@@ -1,4 +1,4 @@
-"""What the ledger file says of itself: its mark, its schema version, and how a time is written."""
+"""What the ledger file says of itself: its mark and schema version, and how times and paths are written in it."""
 
 from __future__ import annotations
 
@@ -36,3 +36,14 @@ def schema_of(raw: sqlite3.Connection, path: Path) -> str | None:
             "Move it away, or set `state` in the configuration to another folder.",
         )
     return None
+
+
+def split(path: bytes) -> tuple[bytes, bytes]:
+    """Folder and name, as they are kept: an inbox is the folder `b""` to its own files, the root the folder `b"/"`."""
+    folder, slash, name = path.rpartition(b"/")
+    return folder or slash, name
+
+
+def join(folder: bytes, name: bytes) -> bytes:
+    """The path that `split` took apart."""
+    return folder + b"/" + name if folder not in (b"", b"/") else folder + name

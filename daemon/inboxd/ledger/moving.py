@@ -30,12 +30,6 @@ def chunks(items: Iterable[T], size: int = 500) -> Iterator[list[T]]:
         yield chunk
 
 
-def split(path: bytes) -> tuple[bytes, bytes]:
-    """Folder and name of a path; the root is the folder `/`, the inbox itself the folder `b""`."""
-    folder, slash, name = path.rpartition(b"/")
-    return folder or slash, name
-
-
 def event(
     at: str, name: str, detail: str = "", *, file: int | None = None, page: int | None = None, run: int | None = None
 ) -> dict[str, object]:

@@ -25,7 +25,9 @@ class Counts:
     pages_done: int  # read and final, of every file
     pages_open: int  # waiting or in flight, of files being read
     pages_in_flight: int
+    open: int  # files that the daemon still has something to do for, those that can't be delivered aside
     owed: int  # files whose outputs are not on disk yet
+    undeliverable: int  # of these: the last try to write them failed
     paused: bool
 
 

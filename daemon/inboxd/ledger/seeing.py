@@ -12,8 +12,8 @@ from inboxd.core.naming import display
 from inboxd.ledger import conditions as when
 from inboxd.ledger.conditions import Delivery
 from inboxd.ledger.duplicates import promote
-from inboxd.ledger.form import stamp
-from inboxd.ledger.moving import AnyRow, chunks, event, happened, put_back_pages, settle, split, to_state
+from inboxd.ledger.form import join, split, stamp
+from inboxd.ledger.moving import AnyRow, chunks, event, happened, put_back_pages, settle, to_state
 from inboxd.ledger.schema import files, inboxes
 from inboxd.model import Entry, FileId, Gone, InboxId, Sighting, Signature, Tracked
 
@@ -85,7 +85,7 @@ def find_moved(conn: Connection, inbox: InboxId, signature: Signature) -> list[t
             files.c.inbox == inbox,
         )
     )
-    return [(FileId(row.id), b"/".join(filter(None, (row.folder, row.name)))) for row in rows]
+    return [(FileId(row.id), join(row.folder, row.name)) for row in rows]
 
 
 def rename(conn: Connection, file: FileId, path: bytes, signature: Signature, *, now: float) -> None:
