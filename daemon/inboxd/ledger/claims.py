@@ -23,6 +23,7 @@ from inboxd.ledger.finishing import (
 )
 from inboxd.ledger.form import join, stamp
 from inboxd.ledger.moving import AnyRow, chunks, event, happened
+from inboxd.ledger.runs import paused
 from inboxd.ledger.schema import batches, files, pages
 from inboxd.model import BatchId, FileClaim, FileId, InboxId, Kind, PageClaim, PageId, PageState, RunId
 
@@ -40,6 +41,7 @@ __all__ = [
     "release_strays",
     "retry_file",
     "retry_page",
+    "waits_alone",
 ]
 
 
@@ -170,8 +172,9 @@ def claim_pages(conn: Connection, limit: int, run: RunId, *, alone: bool = False
 
     Highest priority first; then of the file that has had the fewest pages claimed, so that small documents overtake
     large ones; then in order. A page that two processes died with is claimed only with `alone`, and then nothing else.
+    None while a person has paused the work.
     """
-    if limit <= 0:
+    if limit <= 0 or paused(conn):
         return []
     at = stamp(now)
     claims = _alone(conn, limit, at) if alone else _fairly(conn, limit, at)
@@ -185,6 +188,11 @@ def claim_pages(conn: Connection, limit: int, run: RunId, *, alone: bool = False
     if begun:
         conn.execute(_BEGUN, [{"file": file, "more": more} for file, more in begun.items()])
     return claims
+
+
+def waits_alone(conn: Connection, *, now: float) -> bool:
+    """Whether a page is due that must be read alone: two processes died with it."""
+    return conn.execute(_ALONE, {"at": stamp(now), "limit": 1}).first() is not None
 
 
 def admit(conn: Connection, run: RunId, engine: str, pages_: Sequence[PageId], *, now: float) -> BatchId:

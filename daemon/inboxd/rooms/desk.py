@@ -28,6 +28,10 @@ from inboxd.rooms.bell import Bell
 log = structlog.get_logger(__name__)
 
 
+ALONE_EVERY_S = 5.0
+"""Seconds between looks for a page that must be read alone; each such page empties the engine once."""
+
+
 class Desk:
     """Claims pages for this life and accounts for each until it is final or back in the queue.
 
@@ -49,13 +53,26 @@ class Desk:
         self._bell = bell
         self._on_complete = on_complete
         self.claimed: dict[PageId, PageClaim] = {}
-        self.pages_done = 0
+        self._alone = False
+        self._look_for_alone = 0.0
 
     async def claim(self, limit: int) -> list[PageClaim]:
-        """Up to `limit` pages, now ours. A page that two processes died with comes alone, when nothing else is out."""
-        taken = await self._ledger.write(claims.claim_pages, limit, self._run, now=time.time())
-        if not taken and not self.claimed:
+        """Up to `limit` pages, now ours.
+
+        A page that two processes died with is read alone, so that the third death takes no other page with it:
+        from time to time the desk lets everything out come back first, and gives out that page and no other.
+        """
+        if self._alone:
+            if self.claimed:
+                return []
+            self._alone = False
             taken = await self._ledger.write(claims.claim_pages, 1, self._run, alone=True, now=time.time())
+            self._alone = bool(taken)  # nothing else until it is back
+        else:
+            taken = await self._ledger.write(claims.claim_pages, limit, self._run, now=time.time())
+            if time.monotonic() >= self._look_for_alone:
+                self._look_for_alone = time.monotonic() + ALONE_EVERY_S
+                self._alone = await self._ledger.write(claims.waits_alone, now=time.time())
         self.claimed.update((claim.page, claim) for claim in taken)
         return taken
 
@@ -127,7 +144,6 @@ class Desk:
         self._bell.ring()
 
     def _last_word(self, claim: PageClaim, complete: bool) -> None:
-        self.pages_done += 1
         self._back(claim)
         if complete:
             self._on_complete(claim.file)
