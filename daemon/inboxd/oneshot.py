@@ -17,7 +17,7 @@ from inboxd.core.verdict import judge
 from inboxd.engines import registry
 from inboxd.engines.protocol import Engine
 from inboxd.model import FileId, InboxId, Kind, PageFailure, PageReading, Reading, Refused
-from inboxd.rooms.render import RenderPool
+from inboxd.rooms.render.pool import RenderPool
 
 HEAD = 4096
 
@@ -33,8 +33,7 @@ async def read_once(
     """
     engine = registry.create(settings)
     limits = engine.limits
-    rasters = settings.state_dir / "rasters"
-    pool = RenderPool(settings.render, settings.render_workers, rasters, limits.longest_edge, limits.grid)
+    pool = RenderPool(settings.render, settings.render_workers, limits.longest_edge, limits.grid)
     await pool.start()
     try:
         info = await engine.start()

@@ -60,7 +60,8 @@ class Desk:
         """Up to `limit` pages, now ours.
 
         A page that two processes died with is read alone, so that the third death takes no other page with it:
-        from time to time the desk lets everything out come back first, and gives out that page and no other.
+        from time to time the desk lets everything out come back first, and gives out that page and no other. After
+        the last death that the settings allow it is given up unread.
         """
         if self._alone:
             if self.claimed:
@@ -74,7 +75,10 @@ class Desk:
                 self._look_for_alone = time.monotonic() + ALONE_EVERY_S
                 self._alone = await self._ledger.write(claims.waits_alone, now=time.time())
         self.claimed.update((claim.page, claim) for claim in taken)
-        return taken
+        for claim in taken:
+            if claim.deaths >= self._policy.deaths:
+                await self.failed(claim, PageFailure("reading it ended the process each time", permanent=True))
+        return [claim for claim in taken if claim.page in self.claimed]
 
     async def admit(self, engine: str, batch: Sequence[Rendered]) -> BatchId:
         """Record a micro-batch before the engine sees it."""

@@ -15,7 +15,7 @@ from inboxd.ledger import arrivals, claims
 from inboxd.ledger.opening import Ledger
 from inboxd.model import FileClaim, FileId, Opened, RunId
 from inboxd.rooms.bell import Bell
-from inboxd.rooms.render import RenderPool
+from inboxd.rooms.render.pool import RenderPool
 from inboxd.rooms.spool import Spool
 
 log = structlog.get_logger(__name__)
@@ -75,6 +75,9 @@ class OpeningRoom:
         return files
 
     async def _open(self, file: FileClaim) -> None:
+        if file.deaths >= self._policy.deaths:
+            await self._quarantine(file, f"{file.deaths} processes died opening it")
+            return
         if not await asyncio.to_thread(self._spool.holds, file.sha256, file.size):
             log.warning("spool copy lost, taking the file again", file=file.file, path=display(file.path))
             await self._ledger.write(arrivals.resettle, [file.file], "its spool copy was lost", now=time.time())
@@ -94,10 +97,13 @@ class OpeningRoom:
             policy=self._policy,
         )
         if isinstance(decision, GiveUp):
-            log.warning("file quarantined", file=file.file, path=display(file.path), reason=decision.reason)
-            await self._ledger.write(arrivals.quarantine, file.file, decision.reason, now=time.time())
+            await self._quarantine(file, decision.reason)
             return
         log.warning("file will be opened again", file=file.file, path=display(file.path), reason=outcome.reason)
         await self._ledger.write(
             claims.retry_file, file.file, outcome.reason, decision.at, died=outcome.died, now=time.time()
         )
+
+    async def _quarantine(self, file: FileClaim, reason: str) -> None:
+        log.warning("file quarantined", file=file.file, path=display(file.path), reason=reason)
+        await self._ledger.write(arrivals.quarantine, file.file, reason, now=time.time())
