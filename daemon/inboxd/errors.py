@@ -58,6 +58,12 @@ class LedgerLost(InboxdError):
     exit_code = Exit.SOFTWARE
 
 
+class RenderUnusable(InboxdError):
+    """No render process can be started: a broken installation, or a machine without memory to spare."""
+
+    exit_code = Exit.SOFTWARE
+
+
 class EngineUnusable(InboxdError):
     """The engine cannot start here: package, model, memory or GPU is missing; `what` names the cause."""
 

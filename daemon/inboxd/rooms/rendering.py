@@ -10,7 +10,7 @@ from inboxd.core.admission import Window, pages_to_claim
 from inboxd.model import PageClaim, PageFailure, Rendered
 from inboxd.rooms.bell import Bell
 from inboxd.rooms.desk import Desk
-from inboxd.rooms.render import RenderPool
+from inboxd.rooms.render.pool import RenderPool
 from inboxd.rooms.spool import Spool
 
 IDLE_S = 1.0

@@ -1,0 +1,4 @@
+"""Rendering: untrusted documents become page images in worker processes that may die; `pool.RenderPool` is the way in.
+
+Nothing is imported here, so that a worker loads its own half only.
+"""

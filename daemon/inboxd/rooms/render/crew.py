@@ -1,0 +1,149 @@
+"""The render processes that are there to be asked: replaced when they die, relieved when they have worked long."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+
+import structlog
+
+from inboxd.errors import RenderUnusable
+from inboxd.rooms.render.messages import Setup
+from inboxd.rooms.render.process import RendererDied, RenderProcess
+
+START_ATTEMPTS = 5
+START_PAUSE = 1.0  # seconds after a failed start, times the failures so far
+
+log = structlog.get_logger(__name__)
+
+
+class Crew:
+    """`size` processes, each taken, asked once, and given back or reported lost."""
+
+    def __init__(self, setup: Setup, size: int, recycle_after: int) -> None:
+        self._setup = setup
+        self._size = size
+        self._recycle_after = recycle_after
+        self._all: set[RenderProcess] = set()
+        self._idle: list[RenderProcess] = []
+        self._free = asyncio.Semaphore(0)  # as many as are idle
+        self._relieved: set[RenderProcess] = set()  # at work for the last time
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._broken: RenderUnusable | None = None
+        self.deaths = 0
+
+    async def start(self) -> None:
+        """Start them all.
+
+        Raises:
+            RenderUnusable: one can't be.
+        """
+        try:
+            for process in await asyncio.gather(*(self._started() for _ in range(self._size))):
+                self._add(process)
+        except (RendererDied, OSError) as error:
+            await self.close()
+            raise _unusable(error) from error
+
+    async def take(self, path: bytes) -> RenderProcess:
+        """A process with nothing to do: if there is one that has `path` open, that one.
+
+        Raises:
+            RenderUnusable: those that died can't be replaced.
+        """
+        while True:
+            await self._free.acquire()
+            if self._broken:
+                self._free.release()  # for the next in line
+                raise self._broken
+            process = next((process for process in self._idle if process.path == path), self._idle[0])
+            self._idle.remove(process)
+            if process.alive:
+                return process
+            self.lost(process, "died while it had nothing to do")
+
+    def give_back(self, process: RenderProcess) -> None:
+        """It has answered, and can be asked again."""
+        if process in self._relieved:
+            self._spawn(self._dismiss(process))
+            return
+        if process.answers == self._recycle_after:
+            self._spawn(self._relieve(process))
+        self._add(process)
+
+    def lost(self, process: RenderProcess, how: str) -> None:
+        """It is dead, or must die; another takes its place."""
+        self.deaths += 1
+        log.warning("renderer lost", pid=process.pid, how=how)
+        self.drop(process)
+
+    def drop(self, process: RenderProcess) -> None:
+        """Nobody wants its answer any more, so it can't be asked again; another takes its place."""
+        self._spawn(self._dismiss(process))
+        if process not in self._relieved:
+            self._spawn(self._hire())
+
+    async def close(self) -> None:
+        """End them all. Idempotent."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(self._dismiss(process) for process in list(self._all)))
+        self._idle.clear()
+
+    def _add(self, process: RenderProcess) -> None:
+        self._idle.append(process)
+        self._free.release()
+
+    async def _started(self) -> RenderProcess:
+        process = RenderProcess(self._setup)
+        self._all.add(process)
+        await process.ready()
+        return process
+
+    async def _hire(self) -> None:
+        if process := await self._started_at_last():
+            self._add(process)
+
+    async def _started_at_last(self) -> RenderProcess | None:
+        """A new process, after some patience; None when the crew is broken."""
+        for attempt in range(1, START_ATTEMPTS + 1):
+            try:
+                return await self._started()
+            except (RendererDied, OSError) as error:
+                log.warning("renderer does not start", attempt=attempt, how=str(error))
+                failure = error
+            await asyncio.sleep(START_PAUSE * attempt)
+        self._broken = _unusable(failure)
+        self._free.release()
+        return None
+
+    async def _relieve(self, old: RenderProcess) -> None:
+        """Let a fresh process take the place of `old`, which works on until then."""
+        fresh = await self._started_at_last()
+        if fresh is None or old not in self._all:
+            return
+        if old in self._idle:
+            self._idle[self._idle.index(old)] = fresh
+            await self._dismiss(old)
+        else:
+            self._relieved.add(old)
+            self._add(fresh)
+
+    async def _dismiss(self, process: RenderProcess) -> None:
+        await process.end()
+        self._all.discard(process)
+        self._relieved.discard(process)
+
+    def _spawn(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _unusable(error: Exception) -> RenderUnusable:
+    how = error.strerror if isinstance(error, OSError) else f"the last one {error}"
+    return RenderUnusable(
+        f"no render process can be started: {how}",
+        "Is there memory to spare, and is the installation whole?",
+    )

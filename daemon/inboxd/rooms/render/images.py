@@ -1,0 +1,121 @@
+"""Image files as pages: the header first, then OpenCV (or Pillow, where it must be), then 8-bit, opaque and upright."""
+
+from __future__ import annotations
+
+import mmap
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import cv2
+import numpy as np
+
+from inboxd.core.page_size import Size, excess, fitted, reduction, with_square_pixels
+from inboxd.model import Kind
+from inboxd.rooms.render import boxes, by_pillow, frames, pixels, stills, tiff
+from inboxd.rooms.render.decoder_words import heard, tidied
+from inboxd.rooms.render.documents import Drawn, Unreadable
+from inboxd.rooms.render.picture import Album, Bytes, Picture
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_JPEG_FLAGS = {
+    1: cv2.IMREAD_ANYCOLOR,
+    2: cv2.IMREAD_REDUCED_COLOR_2,
+    4: cv2.IMREAD_REDUCED_COLOR_4,
+    8: cv2.IMREAD_REDUCED_COLOR_8,
+}
+_OPENCV_MEMORY = -4  # cv::Error::StsNoMem
+_DAMAGE = re.compile(r"corrupt|premature|truncat|incomplete|not enough|bad code|fax|decod.*error", re.IGNORECASE)
+
+
+class ImageDocument:
+    """An image file; its pages are the pictures in it, or the frames of its animation."""
+
+    def __init__(self, path: Path, kind: Kind, *, max_pages: int, max_pixels: int, longest_edge: int) -> None:
+        """Read the header.
+
+        Raises:
+            Unreadable: it is corrupt, cut off, or larger than allowed.
+            OSError: the file is not there.
+        """
+        self._path = path
+        self._kind = kind
+        self._max_pixels = max_pixels
+        self._longest_edge = longest_edge
+        with _mapped(path) as data:
+            self._album = _album(data, kind, max_pages)
+        self.pages = len(self._album.pictures)
+        if self.pages == 1 or self._album.animated:
+            self._check(self._album.pictures[0])
+
+    def draw(self, number: int) -> Drawn:
+        """As `Document.draw`."""
+        picture = self._album.pictures[number - 1]
+        self._check(picture)
+        square = with_square_pixels(picture.size, picture.x_density, picture.y_density)
+        target = fitted(square.width, square.height, self._longest_edge, enlarge=False)
+        heard()  # what an earlier page said is not about this one
+        try:
+            with _mapped(self._path) as data:
+                raw = self._decoded(data, picture, number, target)
+            page = pixels.resized(pixels.on_white(pixels.eight_bit(raw, picture.peak)), target)
+            page = pixels.rgb(pixels.upright(page, picture.orientation))
+        except cv2.error as error:
+            if error.code == _OPENCV_MEMORY:
+                raise MemoryError from error
+            raise Unreadable(_corrupt(tidied(str(error).encode()))) from error
+        return Drawn(page, tuple(f"the decoder says: {line}" for line in heard() if _DAMAGE.search(line)))
+
+    def close(self) -> None:
+        """Nothing is held between pages."""
+
+    def _check(self, picture: Picture) -> None:
+        if reason := excess(picture.size, self.pages if self._album.animated else 1, self._max_pixels):
+            raise Unreadable(reason)
+
+    def _decoded(self, data: mmap.mmap, picture: Picture, number: int, target: Size) -> NDArray[Any]:
+        if picture.directory:
+            tiff.lead_with(data, picture)
+        if picture.by_pillow or self._album.animated:
+            return by_pillow.decoded(data, number - 1 if self._album.animated else 0)
+        flags = cv2.IMREAD_UNCHANGED
+        if self._kind is Kind.JPEG:
+            flags = _JPEG_FLAGS[reduction(picture.size, target)] | cv2.IMREAD_IGNORE_ORIENTATION
+        image = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
+        if image is None:
+            raise Unreadable(_corrupt(heard()))
+        return image
+
+
+def _corrupt(said: tuple[str, ...]) -> str:
+    return f"corrupt: {said[0]}" if said else "corrupt: it cannot be decoded"
+
+
+def _mapped(path: Path) -> mmap.mmap:
+    """The file in memory; what is written there stays there."""
+    with path.open("rb") as file:
+        try:
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        except ValueError as error:  # mmap's word for an empty file
+            raise Unreadable("empty: 0 bytes") from error
+
+
+def _album(data: Bytes, kind: Kind, max_pages: int) -> Album:
+    match kind:
+        case Kind.TIFF:
+            return tiff.album(data, max_pages)
+        case Kind.GIF:
+            return frames.gif(data, max_pages)
+        case Kind.WEBP:
+            return frames.webp(data, max_pages)
+    still = {
+        Kind.JPEG: stills.jpeg,
+        Kind.PNG: stills.png,
+        Kind.BMP: stills.bmp,
+        Kind.PNM: stills.pnm,
+        Kind.JP2: boxes.jp2,
+        Kind.AVIF: boxes.avif,
+    }[kind]
+    return Album((still(data),))
