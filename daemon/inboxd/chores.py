@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import structlog
+from apscheduler.events import EVENT_JOB_ERROR, JobExecutionEvent
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from inboxd.config import Settings
-from inboxd.ledger import runs
+from inboxd.errors import Exit
+from inboxd.ledger import runs, upkeep
 from inboxd.ledger.opening import Ledger
 from inboxd.ledger.reading import Reader
 from inboxd.rooms.inbox import InboxRoom
@@ -23,33 +25,68 @@ DAY_S = 86_400.0
 
 
 class Chores:
-    """Prunes the ledger once a day, and notices requeues made by another process."""
+    """Takes the health samples, prunes the ledger once a day, and notices what other processes ask for."""
 
-    def __init__(self, settings: Settings, ledger: Ledger, reader: Callable[[], Reader], inbox: InboxRoom) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        ledger: Ledger,
+        reader: Callable[[], Reader],
+        inbox: InboxRoom,
+        checkup: Callable[[], Awaitable[None]],
+        end: Callable[[Exit, str], None],
+    ) -> None:
         self._settings = settings
         self._ledger = ledger
         self._open_reader = reader
         self._inbox = inbox
-        self._requeues: str | None = None
+        self._checkup = checkup
+        self._end = end
+        self._asked: dict[str, str | None] | None = None
+        self._scheduler = AsyncIOScheduler(job_defaults={"max_instances": 1, "coalesce": True})
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Keep the times until `stop`."""
-        scheduler = AsyncIOScheduler()
-        scheduler.add_job(self.notice, "interval", seconds=NOTICE_S, max_instances=1, coalesce=True)
-        scheduler.add_job(self.prune, "interval", seconds=DAY_S, max_instances=1, coalesce=True)
-        scheduler.start()
+        """Keep the times until `stop`; a chore that fails ends it with what the chore raised."""
+        await self.notice()
+        self._scheduler.add_job(self.notice, "interval", seconds=NOTICE_S)
+        self._scheduler.add_job(self.prune, "interval", seconds=DAY_S)
+        self._scheduler.add_job(self._checkup, "interval", seconds=self._settings.health.interval, id="checkup")
+        failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def fail(event: JobExecutionEvent) -> None:
+            if not failed.done():
+                failed.set_exception(event.exception)
+
+        self._scheduler.add_listener(fail, EVENT_JOB_ERROR)
+        self._scheduler.start()
+        stopping = asyncio.ensure_future(stop.wait())
         try:
-            await stop.wait()
+            await asyncio.wait((stopping, failed), return_when=asyncio.FIRST_COMPLETED)
+            if failed.done():
+                failed.result()
         finally:
-            scheduler.shutdown(wait=False)
+            stopping.cancel()
+            self._scheduler.shutdown(wait=False)
+
+    def reload(self, settings: Settings) -> None:
+        """Go by these settings from now on."""
+        if settings.health.interval != self._settings.health.interval:
+            self._scheduler.reschedule_job("checkup", trigger="interval", seconds=settings.health.interval)
+        self._settings = settings
 
     async def notice(self) -> None:
-        """A requeue puts files back to settling: a scan takes them up."""
+        """A requeue puts files back to settling, and a scan takes them up; a recycle ends this life."""
+        asked = await asyncio.to_thread(self._look)
+        if self._asked is not None:
+            if asked[runs.REQUEUED] != self._asked[runs.REQUEUED]:
+                self._inbox.rescan(None)
+            if asked[upkeep.RECYCLE] != self._asked[upkeep.RECYCLE]:
+                self._end(Exit.RECYCLE, f"asked for by {asked[upkeep.RECYCLE]}")
+        self._asked = asked
+
+    def _look(self) -> dict[str, str | None]:
         with self._open_reader() as reader:
-            requeues = await asyncio.to_thread(reader.control, "requeued")
-        if requeues != self._requeues and self._requeues is not None:
-            self._inbox.rescan(None)
-        self._requeues = requeues or ""
+            return {name: reader.control(name) for name in (runs.REQUEUED, upkeep.RECYCLE)}
 
     async def prune(self) -> None:
         """Forget events and samples that are older than the settings keep them."""
@@ -61,4 +98,4 @@ class Chores:
             samples_before=now - keep.samples_days * DAY_S if keep.samples_days else None,
             now=now,
         )
-        log.info("ledger pruned", **gone)
+        log.info("ledger pruned", events=gone.events, samples=gone.samples)

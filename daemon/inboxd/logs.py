@@ -61,6 +61,13 @@ def configure(level: str, stream: TextIO | None = None, json: bool = False) -> N
     logging.captureWarnings(True)
 
 
+def set_level(level: str) -> None:
+    """Hear our own loggers from this level on."""
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()])
+    )
+
+
 def _is_journal(stream: TextIO) -> bool:
     """Whether systemd connected this very stream to the journal; the variable alone is inherited by children."""
     try:

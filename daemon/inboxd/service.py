@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import structlog
 
-from inboxd import __version__
+from inboxd import __version__, logs
 from inboxd.chores import Chores
 from inboxd.config import Settings
 from inboxd.core.retrying import RetryPolicy
@@ -24,17 +24,23 @@ from inboxd.ledger import claims, lock, runs
 from inboxd.ledger.opening import Ledger
 from inboxd.ledger.reading import Reader
 from inboxd.model import Gone, InboxId, RunId, Sighting
+from inboxd.notify import Notifier
+from inboxd.reloading import reread
 from inboxd.rooms.assembly import AssemblyRoom
 from inboxd.rooms.bell import Bell
+from inboxd.rooms.checkup import Checkup
 from inboxd.rooms.desk import Desk
+from inboxd.rooms.heartbeat import Heartbeat, Promises
+from inboxd.rooms.herald import Herald
 from inboxd.rooms.inbox import InboxRoom, Watched
 from inboxd.rooms.intake import IntakeRoom
 from inboxd.rooms.opening import OpeningRoom
 from inboxd.rooms.outputs import Outputs
 from inboxd.rooms.reading import ReadingRoom
-from inboxd.rooms.render import RenderPool
+from inboxd.rooms.render.pool import RenderPool
 from inboxd.rooms.rendering import RenderingRoom
 from inboxd.rooms.spool import Spool
+from inboxd.rooms.vitals import Pulse, Vitals
 
 log = structlog.get_logger(__name__)
 
@@ -42,12 +48,19 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 DOOR = 256
 """Folders' worth of sightings that may wait between the inbox and intake."""
 
+OPEN_S = 3600.0
+"""Seconds that systemd is asked for while the ledger is opened: a large one may have to be brought up to date."""
+
 OnProgress = Callable[[Progress], None]
 T = TypeVar("T")
 
 
-def run(settings: Settings, *, until_drained: bool = False, on_progress: OnProgress | None = None) -> Exit:
+def run(
+    settings: Settings, config: Path, *, until_drained: bool = False, on_progress: OnProgress | None = None
+) -> Exit:
     """Live one life of the daemon: until a signal, a planned restart or, if asked, until every file is final.
+
+    `config` is where the settings came from, for SIGHUP to read them again.
 
     Raises:
         InboxdError: what stopped it, for a person; its exit code is the process's.
@@ -55,10 +68,13 @@ def run(settings: Settings, *, until_drained: bool = False, on_progress: OnProgr
     if not settings.inbox:
         raise ConfigError("no [[inbox]] is configured", "Add one, with the path of the folder to watch.")
     settings.state_dir.mkdir(parents=True, exist_ok=True)
+    notifier = Notifier()
+    notifier.status("opening the ledger")
+    notifier.extend(OPEN_S)
     with lock.own(settings.ledger_path):
         ledger = Ledger.open(settings.ledger_path)
         try:
-            return asyncio.run(_Life(settings, ledger).live(until_drained, on_progress))
+            return asyncio.run(_Life(settings, config, ledger, notifier).live(until_drained, on_progress))
         finally:
             ledger.close()
 
@@ -66,9 +82,14 @@ def run(settings: Settings, *, until_drained: bool = False, on_progress: OnProgr
 class _Life:
     """One life, from its row in `runs` to its exit code."""
 
-    def __init__(self, settings: Settings, ledger: Ledger) -> None:
+    def __init__(self, settings: Settings, config: Path, ledger: Ledger, notifier: Notifier) -> None:
         self._settings = settings
+        self._config = config
         self._ledger = ledger
+        self._notifier = notifier
+        self._promises = Promises()
+        self._chores: Chores | None = None
+        self._checkup: Checkup | None = None
         self._stop = asyncio.Event()
         self._exit, self._why = Exit.OK, ""
 
@@ -89,7 +110,7 @@ class _Life:
             now=time.time(),
         )
         try:
-            with _signals(self._on_signal):
+            with _signals(self._on_signal, self._reload):
                 await self._rooms(run_id, until_drained, on_progress)
         except Exception as trouble:
             error = _cause(trouble)
@@ -116,6 +137,24 @@ class _Life:
             os._exit(Exit.FAILED)
         self.end(Exit.OK, f"stopped by {name}")
 
+    def _reload(self) -> None:
+        """Read the configuration again: some of it holds at once, the rest is named."""
+        self._notifier.reloading()
+        try:
+            again = reread(self._config, self._settings)
+        except ConfigError as error:
+            log.error("the configuration is wrong, the old one goes on to hold", reason=error.what)
+        else:
+            self._settings = again.settings
+            logs.set_level(again.settings.log_level)
+            if self._chores is not None and self._checkup is not None:
+                self._chores.reload(again.settings)
+                self._checkup.settings = again.settings.health
+            log.info("configuration read again", changed_at_once=", ".join(again.at_once) or "nothing")
+            if again.at_restart:
+                log.warning("these settings change at the next start only", settings=", ".join(again.at_restart))
+        self._notifier.ready()
+
     async def _rooms(self, run_id: RunId, until_drained: bool, on_progress: OnProgress | None) -> None:
         settings, ledger = self._settings, self._ledger
         retry = settings.retry
@@ -125,18 +164,13 @@ class _Life:
         spool = await self._take_up(run_id)
 
         engine = registry.create(settings)
-        pool = RenderPool(
-            settings.render,
-            workers,
-            settings.state_dir / "rasters",
-            engine.limits.longest_edge,
-            engine.limits.grid,
-        )
+        pool = RenderPool(settings.render, workers, engine.limits.longest_edge, engine.limits.grid)
         outputs = Outputs(self._reader)
         assembly = AssemblyRoom(ledger, self._reader, outputs, inboxes, on_done=spool.release)
         claim_bell = Bell()
         desk = Desk(ledger, run_id, policy, claim_bell, on_complete=assembly.complete)
-        reading = ReadingRoom(engine, desk, settings.engine.page_timeout, settings.drain_timeout)
+        pulse = Pulse()
+        reading = ReadingRoom(engine, desk, settings.engine.page_timeout, settings.drain_timeout, pulse, self._promises)
         rendering = RenderingRoom(spool, pool, desk, reading.window, reading.offer, workers, claim_bell)
         opening = OpeningRoom(
             ledger,
@@ -151,8 +185,17 @@ class _Life:
         door: asyncio.Queue[tuple[Sighting | Gone, ...]] = asyncio.Queue(DOOR)
         inbox = InboxRoom(list(inboxes.values()), door, self._reader, ledger)
         intake = IntakeRoom(settings, ledger, spool, door, opening.bell.ring)
-        chores = Chores(settings, ledger, self._reader, inbox)
-        drain = Drain(self._reader, inbox, intake, lambda: "reading" if reading.info else "starting the engine")
+        self._checkup = checkup = Checkup(
+            settings.health, Vitals(pulse), engine, ledger, self._reader, run_id, self.end, self._promises
+        )
+        self._chores = chores = Chores(settings, ledger, self._reader, inbox, checkup, self.end)
+
+        def activity() -> str:
+            return checkup.trouble or ("reading" if reading.info else "starting the engine")
+
+        drain = Drain(self._reader, inbox, intake, activity)
+        heartbeat = Heartbeat(self._notifier, self._promises)
+        herald = Herald(self._notifier, self._reader, activity, lambda: inbox.scans_everywhere() > 0)
 
         claimed, read = asyncio.Event(), asyncio.Event()  # the doors close in the order of the data
 
@@ -192,6 +235,8 @@ class _Life:
                 group.create_task(chores.run(self._stop), name="chores")
                 group.create_task(drain.run(self._stop, until_drained, self.end, on_progress), name="drain")
                 group.create_task(ring_at_the_end(), name="end")
+                group.create_task(herald.run(self._stop, settings.drain_timeout), name="herald")
+                group.create_task(heartbeat.run(self._stop), name="heartbeat")
         finally:
             await engine.close()
             await pool.close()
@@ -232,16 +277,17 @@ async def _unless(stop: asyncio.Event, work: Coroutine[None, None, T]) -> T | No
 
 
 @contextmanager
-def _signals(on_signal: Callable[[str], None]) -> Iterator[None]:
-    """SIGTERM and SIGINT call `on_signal` on the loop while the context lasts."""
+def _signals(on_signal: Callable[[str], None], on_reload: Callable[[], None]) -> Iterator[None]:
+    """SIGTERM and SIGINT call `on_signal` on the loop, SIGHUP `on_reload`, while the context lasts."""
     loop = asyncio.get_running_loop()
     numbers = (signal.SIGTERM, signal.SIGINT)
     for number in numbers:
         loop.add_signal_handler(number, on_signal, number.name)
+    loop.add_signal_handler(signal.SIGHUP, on_reload)
     try:
         yield
     finally:
-        for number in numbers:
+        for number in (*numbers, signal.SIGHUP):
             loop.remove_signal_handler(number)
 
 

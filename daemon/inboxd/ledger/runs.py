@@ -78,11 +78,6 @@ def engine_started(conn: Connection, run: RunId, info: EngineInfo, *, now: float
     happened(conn, event(stamp(now), "engine started", f"{info.engine}: {info.model} on {info.device}", run=run))
 
 
-def remark(conn: Connection, run: RunId, event_: str, detail: str, *, now: float) -> None:
-    """Something about this life that belongs in its history."""
-    happened(conn, event(stamp(now), event_, detail, run=run))
-
-
 def end_run(conn: Connection, run: RunId, exit_code: int, reason: str, *, now: float) -> None:
     """A life ends in order; what it still holds goes back uncounted."""
     release_held(conn, run, now=now)
@@ -119,7 +114,7 @@ def inbox_state(conn: Connection, inbox: InboxId, state: str, reason: str, *, no
 
 
 def sample(
-    conn: Connection, run: RunId, sample: MemorySample, *, now: float, **extra: float | int | str | None
+    conn: Connection, run: RunId, sample: MemorySample, /, *, now: float, **extra: float | int | str | None
 ) -> None:
     """Keep a memory sample, and whatever else was measured at that moment."""
     conn.execute(insert(memory_samples).values(run=run, at=stamp(now), extra=json.dumps(extra), **asdict(sample)))

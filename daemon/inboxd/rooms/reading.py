@@ -15,22 +15,36 @@ from inboxd.errors import EngineLost, EngineUnusable
 from inboxd.model import BatchId, EngineInfo, PageFailure, PageId, Rendered
 from inboxd.rooms.bell import Bell
 from inboxd.rooms.desk import Desk
+from inboxd.rooms.heartbeat import Promises
+from inboxd.rooms.vitals import Pulse
 
 log = structlog.get_logger(__name__)
 
 REBUILDS = 5
 """Engine deaths in a row, without a page read in between, after which the daemon gives up."""
 FIRST_BACKOFF_S, MAX_BACKOFF_S = 1.0, 60.0
+START_S, END_S = 1800.0, 30.0
+"""Seconds that an engine may take to start (compiling for a GPU takes minutes), and to end."""
 
 
 class ReadingRoom:
     """Owns the engine: starts it, admits pages while its window has room, rebuilds it when it dies."""
 
-    def __init__(self, engine: Engine, desk: Desk, page_timeout_s: float, drain_timeout_s: float) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        desk: Desk,
+        page_timeout_s: float,
+        drain_timeout_s: float,
+        pulse: Pulse,
+        promises: Promises,
+    ) -> None:
         self._engine = engine
         self._desk = desk
         self._page_timeout_s = page_timeout_s
         self._drain_timeout_s = drain_timeout_s
+        self._pulse = pulse
+        self._promises = promises
         self._waiting: deque[Rendered] = deque()
         self._in_flight: dict[PageId, Rendered] = {}
         self._lost: EngineLost | None = None
@@ -57,7 +71,8 @@ class ReadingRoom:
         Raises:
             EngineUnusable: it can't run here.
         """
-        self.info = await self._engine.start()
+        with self._promises.within("starting the engine", START_S):
+            self.info = await self._engine.start()
         self._by = ReadBy(self.info.engine, self.info.model)
         log.info("engine ready", engine=self.info.engine, model=self.info.model, device=self.info.device)
         return self.info
@@ -77,6 +92,10 @@ class ReadingRoom:
                     await self._admit(group, reads)
                 await self._drain(reads)
         finally:
+            await self._close()
+
+    async def _close(self) -> None:
+        with self._promises.within("ending the engine", END_S):
             await self._engine.close()
 
     async def _admit(self, group: asyncio.TaskGroup, reads: set[asyncio.Task[None]]) -> None:
@@ -90,6 +109,7 @@ class ReadingRoom:
             return
         batch = [self._waiting.popleft() for _ in range(size)]
         self._in_flight.update((rendered.claim.page, rendered) for rendered in batch)
+        self._pulse.in_flight = len(self._in_flight)
         batch_id = await self._desk.admit(self._by.engine, batch)
         for rendered in batch:
             read = group.create_task(self._read(rendered, batch_id, self._by))
@@ -99,8 +119,9 @@ class ReadingRoom:
     async def _read(self, rendered: Rendered, batch: BatchId, by: ReadBy) -> None:
         queue_s = time.monotonic() - rendered.at
         try:
-            async with asyncio.timeout(self._page_timeout_s):
-                outcome = await self._engine.read(rendered.image, rendered.claim.attempt)
+            with self._promises.within("reading a page", self._page_timeout_s + END_S):
+                async with asyncio.timeout(self._page_timeout_s):
+                    outcome = await self._engine.read(rendered.image, rendered.claim.attempt)
         except TimeoutError:
             self._lose(EngineLost(f"the engine did not answer for {self._page_timeout_s:.0f} s on one page"))
             return
@@ -111,9 +132,11 @@ class ReadingRoom:
         if isinstance(outcome, PageFailure):
             await self._desk.failed(rendered.claim, outcome, by)
         else:
+            self._pulse.page_read(outcome.read_s, outcome.tokens_out)
             final = self._engine.limits.deterministic
             await self._desk.read(rendered, outcome, batch, by, queue_s=queue_s, final=final)
         self._in_flight.pop(rendered.claim.page, None)
+        self._pulse.in_flight = len(self._in_flight)
         self.bell.ring()
 
     def _lose(self, lost: EngineLost) -> None:
@@ -125,7 +148,7 @@ class ReadingRoom:
     async def _rebuild(self, reads: set[asyncio.Task[None]]) -> None:
         """Put the pages in flight back, and start a new engine after a pause that doubles with each death in a row."""
         assert self._lost is not None
-        await self._engine.close()  # every call still in flight raises EngineLost
+        await self._close()  # every call still in flight raises EngineLost
         if reads:
             await asyncio.wait(reads)
         await self._desk.release([rendered.claim for rendered in self._in_flight.values()], died=True)
