@@ -14,7 +14,14 @@ PROGRAM = Path("/usr/bin/inboxd")
 
 
 def install(root: Path, **more: object) -> None:
-    verbs.install_service(root=root, program=PROGRAM, **more)  # type: ignore[arg-type]
+    given = {"inbox": (), "instance": None, "program": PROGRAM, "start": False, "root": root} | more
+    assert verbs.install_service.callback is not None
+    verbs.install_service.callback(**given)
+
+
+def uninstall(root: Path, instance: str | None = None) -> None:
+    assert verbs.uninstall_service.callback is not None
+    verbs.uninstall_service.callback(instance=instance, root=root)
 
 
 def test_it_puts_everything_in_place_and_a_second_time_nothing(
@@ -59,7 +66,7 @@ def test_without_a_configuration_it_asks_for_a_folder(tmp_path: Path) -> None:
 
 def test_a_program_in_a_home_folder_is_refused_with_a_way_out(tmp_path: Path) -> None:
     with pytest.raises(InboxdError, match="home folder") as refused:
-        verbs.install_service(root=tmp_path, program=Path("/home/anna/venv/bin/inboxd"))
+        install(tmp_path, program=Path("/home/anna/venv/bin/inboxd"))
     assert "/opt/inboxd/bin/pip install inboxd" in refused.value.advice
 
 
@@ -78,9 +85,9 @@ def test_uninstalling_leaves_what_people_wrote(tmp_path: Path, capsys: pytest.Ca
     install(tmp_path, instance="rest", inbox=[Path("/srv/rest")])
     template = tmp_path / "etc/systemd/system/inboxd@.service"
     for instance, left in (("post", True), ("rest", False), (None, False)):
-        verbs.uninstall_service(instance=instance, root=tmp_path)
+        uninstall(tmp_path, instance)
         assert template.exists() is left
-    verbs.uninstall_service(root=tmp_path)
+    uninstall(tmp_path)
     assert not list((tmp_path / "etc/systemd/system").iterdir())
     assert len(list((tmp_path / "etc/inboxd").iterdir())) == 3
     assert "/var/lib/inboxd" in capsys.readouterr().out

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
-import typer
 
 from inboxd import __version__
 from inboxd.cli.app import app
@@ -16,7 +16,7 @@ from inboxd.errors import Exit
 
 from .conftest import Inboxd
 
-COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]  # a group has them
+COMMANDS = app.commands
 DOCS = Path(__file__).parents[2] / "docs"
 
 
@@ -98,14 +98,14 @@ def test_every_verb_has_help_and_stands_in_the_docs(inboxd: Inboxd, verb: str) -
     assert ended.code == 0
     assert len(ended.out.splitlines()) > 3
     parameters = COMMANDS[verb].params
-    assert all(getattr(parameter, "help", "") for parameter in parameters if parameter.name != "help"), verb
+    assert all(parameter.help for parameter in parameters if isinstance(parameter, click.Option)), verb
     assert f"`inboxd {verb}" in (DOCS / "operators.md").read_text()
 
 
 def test_no_verb_is_cut_short_in_the_overview(inboxd: Inboxd) -> None:
     ended = inboxd("--help")
     assert all(f"\n  {verb} " in ended.out for verb in COMMANDS)
-    assert "..." not in ended.out
+    assert "..." not in ended.out.partition("Commands:")[2]
 
 
 @pytest.mark.parametrize("verb", sorted(set(COMMANDS) - {"version", "install-service", "uninstall-service"}))

@@ -6,12 +6,13 @@ import os
 import sys
 from collections.abc import Sequence
 
+import click
+
 from inboxd.core.showing import one_line
 from inboxd.errors import Exit, InboxdError
 
 _INTERRUPTED = 130  # as a shell reports SIGINT
 _READER_GONE = 141  # as a shell reports SIGPIPE
-_TYPER_USAGE = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _carry_out(arguments)
         sys.stdout.flush()
     except InboxdError as error:
-        _complain(error)
+        _complain(f"inboxd: {error}")
         return error.exit_code
     except KeyboardInterrupt:
         return _INTERRUPTED
@@ -32,28 +33,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _carry_out(arguments: Sequence[str] | None) -> int:
-    import typer
-
     from inboxd.cli.app import app
 
     try:
-        typer.main.get_command(app).main(args=arguments and list(arguments), prog_name="inboxd")
+        return app.main(arguments and list(arguments), prog_name="inboxd", standalone_mode=False) or Exit.OK
+    except click.UsageError as error:
+        if isinstance(error, click.exceptions.NoArgsIsHelpError):
+            _complain(error.format_message())
+        else:
+            usage = f"{error.ctx.get_usage()}\nTry: {error.ctx.command_path} --help\n" if error.ctx is not None else ""
+            _complain(f"{usage}inboxd: {error.format_message()}")
+        return Exit.USAGE
+    except click.Abort as abort:  # Ctrl-C, or the end of the input at a prompt
+        return Exit.FAILED if isinstance(abort.__cause__, EOFError) else _INTERRUPTED
     except SystemExit as leaving:
-        if isinstance(leaving.__context__, BrokenPipeError):  # typer answers it with a plain 1
+        if isinstance(leaving.__context__, BrokenPipeError):  # which click answers with 1
             return _reader_gone()
-        code = leaving.code if isinstance(leaving.code, int) else Exit.OK
-        return Exit.USAGE if code == _TYPER_USAGE else code
-    return Exit.OK
+        raise
 
 
-def _complain(error: InboxdError) -> None:
-    print("inboxd:", "\n".join(map(one_line, str(error).split("\n"))), file=sys.stderr)
+def _complain(text: str) -> None:
+    print("\n".join(map(one_line, text.split("\n"))), file=sys.stderr)
 
 
 def _reader_gone() -> int:
     """Nobody reads our output any more (`inboxd files | head`): leave quietly, also at interpreter exit."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return _READER_GONE
 
 

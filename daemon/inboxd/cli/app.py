@@ -1,7 +1,8 @@
-"""All verbs in one typer application."""
+"""All verbs in one command."""
 
-import typer
+import click
 
+from inboxd import __version__
 from inboxd.cli.check import check
 from inboxd.cli.files import files
 from inboxd.cli.ignored import ignored
@@ -10,6 +11,7 @@ from inboxd.cli.install_service import install_service, uninstall_service
 from inboxd.cli.ocr import ocr
 from inboxd.cli.pause import pause, resume
 from inboxd.cli.prune import prune
+from inboxd.cli.recycle import recycle
 from inboxd.cli.requeue import requeue
 from inboxd.cli.run import run
 from inboxd.cli.search import search
@@ -28,6 +30,7 @@ VERBS = (
     requeue,
     pause,
     resume,
+    recycle,
     search,
     sql,
     ocr,
@@ -38,27 +41,20 @@ VERBS = (
     version,
 )
 
-# Plain help and errors: rich ones would cost each call a tenth of a second and read markup out of file names.
-app = typer.Typer(
-    help="Drop a scan into a folder: readable text appears beside it, and a ledger remembers every page.",
+
+class _InOrder(click.Group):
+    """Lists the verbs as they stand above, which is as one needs them, not by alphabet."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+@click.group(
+    cls=_InOrder,
+    commands=VERBS,
     epilog="Exit codes: 0 done, 1 not possible, 64 wrong usage, 75 planned restart, 78 configuration or machine wrong.",
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in VERBS:
-    app.command()(verb)
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        version()
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    _: bool = typer.Option(False, "--version", is_eager=True, callback=_version, help="Print the version."),
-) -> None:
-    return
+@click.version_option(__version__, message="inboxd %(version)s")
+def app() -> None:
+    """Drop a scan into a folder: readable text appears beside it, and a ledger remembers every page."""

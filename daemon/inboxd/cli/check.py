@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
 from inboxd import config as configuration
-from inboxd.cli import check_engine, check_folders, check_machine, given
+from inboxd.cli import given
 from inboxd.cli.finding import Finding, Level
 from inboxd.cli.printing import print_json, say, shown
 from inboxd.core.showing import one_line
@@ -19,13 +18,11 @@ from inboxd.errors import ConfigError, Exit
 _COLOURS = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
 
 
-def check(
-    config: given.ConfigOption = None,
-    engine: Annotated[
-        bool, typer.Option("--engine", help="Start the engine too; with a large model: minutes.")
-    ] = False,
-    json: given.JsonOption = False,
-) -> None:
+@click.command()
+@given.config_option
+@click.option("--engine", is_flag=True, help="Start the engine too; with a large model that takes minutes.")
+@given.json_option
+def check(config: Path | None, engine: bool, as_json: bool) -> int:
     """Say what is wrong here, and what to do about it.
 
     Looks at the configuration, the folders and the machine.
@@ -34,12 +31,11 @@ def check(
     findings: list[Finding] = []
     for finding in _look(config, engine):
         findings.append(finding)
-        if not json:
+        if not as_json:
             _print(finding)
-    if json:
+    if as_json:
         print_json([asdict(finding) for finding in findings])
-    if any(finding.level is Level.FAIL for finding in findings):
-        raise typer.Exit(Exit.CONFIG)
+    return Exit.CONFIG if any(finding.level is Level.FAIL for finding in findings) else Exit.OK
 
 
 def _look(named: Path | None, start_engine: bool) -> Iterator[Finding]:
@@ -50,6 +46,9 @@ def _look(named: Path | None, start_engine: bool) -> Iterator[Finding]:
         yield Finding(Level.FAIL, "configuration", error.what, error.advice)
         return
     yield Finding(Level.OK, "configuration", shown(path))
+    # Not at the top: every other command would load them too.
+    from inboxd.cli import check_engine, check_folders, check_machine
+
     yield from check_folders.inboxes(settings)
     yield from check_folders.state(settings)
     yield from check_machine.watches(settings)

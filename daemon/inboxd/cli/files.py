@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
 from inboxd.cli import given
 from inboxd.cli.printing import print_json, say, table
@@ -14,18 +13,18 @@ from inboxd.cli.when import local
 from inboxd.core.lifecycle import FileState
 
 
-def files(
-    config: given.ConfigOption = None,
-    state: Annotated[FileState | None, typer.Option(help="Only files in this state.")] = None,
-    inbox: Annotated[Path | None, typer.Option(metavar="DIR", help="Only files of this inbox.")] = None,
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="At most so many.")] = 50,
-    json: given.JsonOption = False,
-) -> None:
+@click.command()
+@given.config_option
+@given.state_option("Only files in this state.")
+@click.option("--inbox", type=given.PATH, metavar="DIR", help="Only files of this inbox.")
+@click.option("--limit", type=click.IntRange(min=1), default=50, metavar="N", help="At most so many; 50.")
+@given.json_option
+def files(config: Path | None, state: FileState | None, inbox: Path | None, limit: int, as_json: bool) -> None:
     """List files with their states and reasons, newest first."""
     settings = given.settings(config)
     with given.reader(settings) as reader:
         rows = reader.files(state=state, inbox=given.inbox(settings, inbox), limit=limit)
-    if json:
+    if as_json:
         print_json([asdict(row) for row in rows])
         return
     count = table(

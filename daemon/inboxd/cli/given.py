@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, TypeVar
 
-import typer
+import click
 
 from inboxd import config
+from inboxd.core.lifecycle import FileState
 from inboxd.core.naming import display
 from inboxd.errors import ConfigError, InboxdError, LedgerError, UsageError
 
@@ -19,18 +20,24 @@ if TYPE_CHECKING:
     from inboxd.ledger.reading import Reader
     from inboxd.ledger.rows import FileRow
 
+F = TypeVar("F", bound=Callable[..., object])
+
 _LISTED = 10
 
-ConfigOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        metavar="FILE",
-        envvar="INBOXD_CONFIG",
-        help="The configuration. Without it: /etc/inboxd/inboxd.toml, then ~/.config/inboxd/inboxd.toml.",
-    ),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+PATH = click.Path(path_type=Path)
+config_option = click.option(
+    "--config",
+    type=PATH,
+    metavar="FILE",
+    envvar="INBOXD_CONFIG",
+    help="The configuration; else $INBOXD_CONFIG, /etc/inboxd/inboxd.toml, ~/.config/inboxd/inboxd.toml.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
+
+
+def state_option(meaning: str) -> Callable[[F], F]:
+    """`--state`, with what it chooses."""
+    return click.option("--state", type=click.Choice(FileState), help=meaning)
 
 
 def places() -> tuple[Path, ...]:

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from inboxd.cli import given
 from inboxd.cli.printing import print_json, say, table
-from inboxd.core.ignoring import Filter, Rule, output_beside
 from inboxd.core.naming import display
 
 if TYPE_CHECKING:
     from inboxd.config import Inbox
+    from inboxd.core.ignoring import Rule
     from inboxd.ledger.reading import Reader
 
-_OUTPUT = Rule("-", "output of inboxd, by the ledger")
 
-
-def ignored(
-    config: given.ConfigOption = None,
-    outputs: Annotated[bool, typer.Option("--outputs", help="List the outputs of inboxd too.")] = False,
-    json: given.JsonOption = False,
-) -> None:
+@click.command()
+@given.config_option
+@click.option("--outputs", is_flag=True, help="List the outputs of inboxd too.")
+@given.json_option
+def ignored(config: Path | None, outputs: bool, as_json: bool) -> None:
     """List what is never taken, and the rule that says so."""
     settings = given.settings(config)
     reader = given.reader(settings) if settings.ledger_path.exists() else None
@@ -38,7 +37,7 @@ def ignored(
                 found.append((display(path), rule))
     if reader is not None:
         reader.close()
-    if json:
+    if as_json:
         print_json([{"path": path, "glob": rule.glob, "why": rule.why} for path, rule in found])
         return
     table(("path", "rule", "why"), ((path, rule.glob, rule.why) for path, rule in found))
@@ -48,6 +47,8 @@ def ignored(
 
 def _walk(inbox: Inbox, reader: Reader | None) -> Iterator[tuple[bytes, Rule, bool]]:
     """Every ignored entry below an inbox, the rule, and whether it is one of our outputs."""
+    from inboxd.core.ignoring import Filter, Rule, output_beside
+
     top = os.fsencode(inbox.path)
     filtering = Filter(inbox.include, inbox.exclude)
     folders = [b""]
@@ -71,7 +72,7 @@ def _walk(inbox: Inbox, reader: Reader | None) -> Iterator[tuple[bytes, Rule, bo
                 elif inbox.recursive:
                     folders.append(below)
             elif entry.name in written:
-                yield entry.path, _OUTPUT, True
+                yield entry.path, Rule("-", "output of inboxd, by the ledger"), True
             elif (rule := output_beside(entry.name, names, inbox.outputs)) is not None:
                 yield entry.path, rule, True
             elif (rule := filtering.file(folder, entry.name)) is not None:

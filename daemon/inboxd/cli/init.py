@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
 from inboxd import config as configuration
 from inboxd.cli import given, sample
@@ -16,17 +16,13 @@ from inboxd.cli.printing import say, shown
 from inboxd.errors import InboxdError, UsageError
 
 
-def init(
-    config: given.ConfigOption = None,
-    inbox: Annotated[
-        list[Path] | None, typer.Option(metavar="DIR", help="A folder to watch; may be given several times.")
-    ] = None,
-    state: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where the ledger and the spool live; a local disk.")
-    ] = None,
-    engine: Annotated[str | None, typer.Option(metavar="NAME", help="auto, cpu, vllm or null.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over a configuration that is there.")] = False,
-) -> None:
+@click.command()
+@given.config_option
+@click.option("--inbox", multiple=True, type=given.PATH, metavar="DIR", help="A folder to watch; may be repeated.")
+@click.option("--state", type=given.PATH, metavar="DIR", help="For the ledger and the spool; on a local disk.")
+@click.option("--engine", metavar="NAME", help="auto, cpu, vllm or null.")
+@click.option("--force", is_flag=True, help="Write over a configuration that is there.")
+def init(config: Path | None, inbox: Sequence[Path], state: Path | None, engine: str | None, force: bool) -> None:
     """Write a commented configuration, and make its folders.
 
     Asks only on a terminal, and only when no inbox is named.
@@ -38,9 +34,9 @@ def init(
     if not inbox:
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             raise UsageError("no folder to watch was named", "Add --inbox /path/to/folder; it may be given again.")
-        inbox = [Path(typer.prompt("Folder to watch"))]
-        state = state or Path(typer.prompt("Folder for the ledger", default=str(_default_state())))
-        engine = engine or typer.prompt("Engine (auto, cpu, vllm, null)", default="auto")
+        inbox = [Path(click.prompt("Folder to watch"))]
+        state = state or Path(click.prompt("Folder for the ledger", default=str(_default_state())))
+        engine = engine or click.prompt("Engine (auto, cpu, vllm, null)", default="auto")
     folders = [_absolute(path) for path in inbox]
     home = _absolute(state or _default_state())
     text = sample.filled(str(home), [str(path) for path in folders], engine or "auto")

@@ -5,37 +5,43 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
 from inboxd import config as configuration
-from inboxd.cli import sample
+from inboxd.cli import given, sample
 from inboxd.cli.installation import USER, Installation, denied, folders_of, tell
 from inboxd.cli.printing import say, shown
 from inboxd.core import unit
 from inboxd.errors import InboxdError, UsageError
 
-InstanceOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="One of several: inboxd@NAME.service with /etc/inboxd/NAME.toml.")
-]
-RootOption = Annotated[
-    Path, typer.Option(metavar="DIR", help="Put everything below this folder, for an image or a package.")
-]
+_instance_option = click.option(
+    "--instance", metavar="NAME", help="One of several: inboxd@NAME.service with /etc/inboxd/NAME.toml."
+)
+_root_option = click.option(
+    "--root",
+    type=given.PATH,
+    default=Path("/"),
+    metavar="DIR",
+    help="Put everything below this folder, for an image or a package.",
+)
 
 
-def install_service(
-    inbox: Annotated[
-        list[Path] | None, typer.Option(metavar="DIR", help="A folder to watch, where there is no configuration yet.")
-    ] = None,
-    instance: InstanceOption = None,
-    program: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The inboxd to start; without it, this one.")
-    ] = None,
-    start: Annotated[bool, typer.Option("--start", help="Start it now, or restart it.")] = False,
-    root: RootOption = Path("/"),
-) -> None:
+@click.command()
+@click.option(
+    "--inbox",
+    multiple=True,
+    type=given.PATH,
+    metavar="DIR",
+    help="A folder to watch, where there is no configuration yet; may be repeated.",
+)
+@_instance_option
+@click.option("--program", type=given.PATH, metavar="FILE", help="The inboxd to start; without it, this one.")
+@click.option("--start", is_flag=True, help="Start it now, or restart it.")
+@_root_option
+def install_service(inbox: Sequence[Path], instance: str | None, program: Path | None, start: bool, root: Path) -> None:
     """Let systemd run inboxd: user, folders and unit.
 
     What is so already stays untouched. Run it again after an upgrade, and when the folders in the configuration change.
@@ -43,7 +49,7 @@ def install_service(
     place = _place(root, instance)
     started = _program(program)
     place.put_user()
-    settings = _settings(place, inbox or [])
+    settings = _settings(place, inbox)
     place.put_unit(started, settings)
     if not place.live:
         return
@@ -59,7 +65,10 @@ def install_service(
         say(f"enabled    {place.service}; start it with: systemctl start {place.service}")
 
 
-def uninstall_service(instance: InstanceOption = None, root: RootOption = Path("/")) -> None:
+@click.command()
+@_instance_option
+@_root_option
+def uninstall_service(instance: str | None, root: Path) -> None:
     """Stop the service and take its unit away. The configuration, the ledger and the user stay; says where they are."""
     place = _place(root, instance)
     if place.live and place.unit.exists():
@@ -101,7 +110,7 @@ def _program(named: Path | None) -> str:
     return str(program)
 
 
-def _settings(place: Installation, inboxes: list[Path]) -> configuration.Settings:
+def _settings(place: Installation, inboxes: Sequence[Path]) -> configuration.Settings:
     """The configuration that is there, or a new one for these inboxes."""
     if place.config.exists():
         if inboxes:

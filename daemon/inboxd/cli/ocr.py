@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
 
+import click
 import msgspec
-import typer
 
 from inboxd import config as configuration
 from inboxd.cli import given
 from inboxd.cli.printing import say, shown
+from inboxd.config import Format
 from inboxd.core.naming import candidates
 from inboxd.core.showing import one_line
 from inboxd.errors import ConfigError, Exit, InboxdError
@@ -26,24 +23,16 @@ from inboxd.model import Reading
 OnPage = Callable[[Path, int, int], None]
 
 
-class Format(StrEnum):
-    """What can be written."""
-
-    MD = "md"
-    JSON = "json"
-    TXT = "txt"
-
-
-def ocr(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="PDFs and images.")],
-    config: given.ConfigOption = None,
-    format: Annotated[Format, typer.Option(help="What to write.")] = Format.TXT,
-    beside: Annotated[bool, typer.Option("--beside", help="Write beside each file instead of to stdout.")] = False,
-) -> None:
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=given.PATH, metavar="FILE...")
+@given.config_option
+@click.option("--format", type=click.Choice(("md", "json", "txt")), default="txt", help="What to write; txt.")
+@click.option("--beside", is_flag=True, help="Write beside each file instead of to stdout.")
+def ocr(files: Sequence[Path], config: Path | None, format: Format, beside: bool) -> int:
     """Read files once and print their text; no daemon needed.
 
-    Needs no configuration either: without one it takes the defaults. What it writes beside a file never
-    replaces anything.
+    FILE is a PDF or an image. Needs no configuration either: without one it takes the defaults. What it
+    writes beside a file never replaces anything.
     """
     for file in files:
         if not file.is_file():
@@ -54,13 +43,15 @@ def ocr(
         if config is not None:
             raise
         settings = configuration.Settings()
+    import asyncio
+    import tempfile
+
     from inboxd import logs
 
     logs.configure("warning")
     with tempfile.TemporaryDirectory(prefix="inboxd-ocr-") as own, _progress() as on_page:
         refused = asyncio.run(_read(msgspec.structs.replace(settings, state=own), files, format, beside, on_page))
-    if refused:
-        raise typer.Exit(Exit.FAILED)
+    return Exit.FAILED if refused else Exit.OK
 
 
 def _progress() -> AbstractContextManager[OnPage]:
@@ -79,17 +70,17 @@ async def _read(
     on_page: OnPage,
 ) -> int:
     """Read all, in order; how many were refused."""
-    from inboxd import formats, service
+    from inboxd import formats, oneshot
 
     refused = 0
     todo = iter(files)
-    async for result in service.read_once(settings, files, on_page):
+    async for result in oneshot.read_once(settings, files, on_page):
         file = next(todo)
         if not isinstance(result, Reading):
             say(f"inboxd: {shown(file)}: {one_line(result.reason)}", error=True)
             refused += 1
             continue
-        content = formats.render(result, (format.value,))[format.value]
+        content = formats.render(result, (format,))[format]
         if beside:
             say(_place(file, format, content))
         else:
@@ -116,7 +107,7 @@ def _place(file: Path, format: Format, content: bytes) -> str:
         with Folder.open(os.fsencode(file.parent)) as folder, Draft(folder) as draft:
             draft.write(content)
             draft.finish()
-            for name in candidates(os.fsencode(file.name), format.value, folder.name_max):
+            for name in candidates(os.fsencode(file.name), format, folder.name_max):
                 try:
                     draft.place(name)
                 except FileExistsError:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
+
+import click
 
 from inboxd.cli import given
 from inboxd.cli.printing import say
 
 
-def pause(config: given.ConfigOption = None) -> None:
+@click.command()
+@given.config_option
+def pause(config: Path | None) -> None:
     """Take up no more work until `inboxd resume`.
 
     Pages in flight are finished, and the daemon keeps running.
@@ -17,13 +22,15 @@ def pause(config: given.ConfigOption = None) -> None:
     say("Paused. What is in flight is finished; files that come are seen and wait. Go on with: inboxd resume")
 
 
-def resume(config: given.ConfigOption = None) -> None:
+@click.command()
+@given.config_option
+def resume(config: Path | None) -> None:
     """Go on reading after `inboxd pause`."""
     _set(config, False)
     say("Reading goes on.")
 
 
-def _set(config: given.ConfigOption, on: bool) -> None:
+def _set(config: Path | None, on: bool) -> None:
     from inboxd.ledger import runs
 
     with given.ledger(given.settings(config)) as ledger:

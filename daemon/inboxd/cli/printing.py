@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 from typing import Any
 
-import typer
+import click
 
 from inboxd.core.naming import display
 from inboxd.core.showing import one_line, to_json
@@ -23,7 +23,7 @@ _GAP = "  "
 def say(text: str = "", *, colour: str | None = None, bold: bool = False, error: bool = False, end: str = "\n") -> None:
     """One line, on stderr where it is not part of the answer; plain where escape sequences are not welcome."""
     stream = sys.stderr if error else sys.stdout
-    print(typer.style(text, fg=colour, bold=bold) if in_colour(stream) else text, file=stream, end=end)
+    print(click.style(text, fg=colour, bold=bold) if in_colour(stream) else text, file=stream, end=end)
 
 
 def in_colour(stream: Any) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
+from pathlib import Path
 
-import typer
+import click
 
 from inboxd.cli import given
 from inboxd.cli.printing import say
@@ -13,19 +13,15 @@ from inboxd.cli.printing import say
 _DAY_S = 86_400.0
 _AT_ONCE = 20_000
 
-_CONFIGURED = "[prune] in the configuration"
+_DAYS = click.IntRange(min=0)
 
 
-def prune(
-    config: given.ConfigOption = None,
-    events_days: Annotated[
-        int | None, typer.Option(min=0, metavar="N", show_default=_CONFIGURED, help="Forget events older than N days.")
-    ] = None,
-    samples_days: Annotated[
-        int | None, typer.Option(min=0, metavar="N", show_default=_CONFIGURED, help="Forget samples older than N days.")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how much would be forgotten.")] = False,
-) -> None:
+@click.command()
+@given.config_option
+@click.option("--events-days", type=_DAYS, metavar="N", help="Forget older events; else as [prune] says.")
+@click.option("--samples-days", type=_DAYS, metavar="N", help="Forget older memory samples; else as [prune] says.")
+@click.option("--dry-run", is_flag=True, help="Only say how much would be forgotten.")
+def prune(config: Path | None, events_days: int | None, samples_days: int | None, dry_run: bool) -> None:
     """Forget old history and memory samples.
 
     Files, pages and texts stay. 0 days keeps for ever.
@@ -35,9 +31,11 @@ def prune(
     events = _before(now, settings.prune.events_days if events_days is None else events_days)
     samples = _before(now, settings.prune.samples_days if samples_days is None else samples_days)
     if dry_run:
+        from inboxd.ledger.glance import old
+
         with given.reader(settings) as reader:
-            old = reader.prunable(events_before=events, samples_before=samples)
-        say(f"{old.events} events and {old.samples} samples would be forgotten.")
+            count = old(reader, events_before=events, samples_before=samples)
+        say(f"{count.events} events and {count.samples} samples would be forgotten.")
         return
     from inboxd.ledger import runs
 
@@ -47,7 +45,7 @@ def prune(
             gone = ledger.write_now(runs.prune, events_before=events, samples_before=samples, limit=_AT_ONCE, now=now)
             forgotten_events += gone.events
             forgotten_samples += gone.samples
-            if gone.events + gone.samples < _AT_ONCE:
+            if max(gone.events, gone.samples) < _AT_ONCE:
                 break
     say(f"{forgotten_events} events and {forgotten_samples} samples forgotten.")
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
+from collections.abc import Sequence
+from pathlib import Path
 
-import typer
+import click
 
 from inboxd.cli import given
 from inboxd.cli.printing import say
@@ -14,17 +15,16 @@ from inboxd.errors import UsageError
 from inboxd.model import FileId
 
 
-def requeue(
-    files: Annotated[
-        list[str] | None, typer.Argument(metavar="FILE...", help="Paths, ends of paths, or ids.", show_default=False)
-    ] = None,
-    config: given.ConfigOption = None,
-    failed: Annotated[bool, typer.Option("--failed", help="Every file that was quarantined.")] = False,
-    state: Annotated[FileState | None, typer.Option(help="Every file in this state.")] = None,
-) -> None:
+@click.command()
+@click.argument("files", nargs=-1, metavar="[FILE]...")
+@given.config_option
+@click.option("--failed", is_flag=True, help="Every file that was quarantined.")
+@given.state_option("Every file in this state.")
+def requeue(files: Sequence[str], config: Path | None, failed: bool, state: FileState | None) -> None:
     """Have files read again from their originals.
 
-    It is as if they had just been dropped; a running daemon notices by itself.
+    FILE is a path, the end of a path, or an id. It is as if they had just been dropped; a running daemon
+    notices by itself.
     """
     if failed:
         state = FileState.QUARANTINED
@@ -35,7 +35,7 @@ def requeue(
         if state is not None:
             chosen: list[FileId] = [row.id for row in reader.files(state=state, limit=-1)]
         else:
-            chosen = [given.one_file(reader, file).id for file in files or ()]
+            chosen = [given.one_file(reader, file).id for file in files]
     from inboxd.ledger import runs
 
     with given.ledger(settings) as ledger:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from inboxd.cli import given
 from inboxd.cli.printing import print_json, say, size, table
@@ -19,15 +20,18 @@ if TYPE_CHECKING:
     from inboxd.ledger.rows import FileRow, PageRow
 
 
-def show(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Its path, the end of its path, or its id.")],
-    config: given.ConfigOption = None,
-    json: given.JsonOption = False,
-) -> None:
-    """Show one file: its state, pages, outputs and history."""
+@click.command()
+@click.argument("file")
+@given.config_option
+@given.json_option
+def show(file: str, config: Path | None, as_json: bool) -> None:
+    """Show one file: its state, pages, outputs and history.
+
+    FILE is its path, the end of its path, or its id.
+    """
     with given.reader(given.settings(config)) as reader:
         row = given.one_file(reader, file)
-        if json:
+        if as_json:
             print_json(_everything(reader, row))
         else:
             _print(reader, row)

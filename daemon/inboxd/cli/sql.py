@@ -8,9 +8,9 @@ import signal
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated
+from pathlib import Path
 
-import typer
+import click
 
 from inboxd.cli import given
 from inboxd.cli.printing import plain, table
@@ -18,18 +18,18 @@ from inboxd.core.showing import one_line, to_json
 from inboxd.errors import InboxdError, UsageError
 
 
-def sql(
-    query: Annotated[str, typer.Argument(metavar='"SELECT ..."', help="One query; - reads it from stdin.")],
-    config: given.ConfigOption = None,
-    json: Annotated[bool, typer.Option("--json", help="Print a JSON array of objects; a BLOB is hex.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV with a header; a BLOB is hex.")] = False,
-    timeout: Annotated[float, typer.Option(min=0, metavar="S", help="Give up after S seconds; 0 never does.")] = 0,
-) -> None:
+@click.command()
+@click.argument("query")
+@given.config_option
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array of objects; a BLOB is hex.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV with a header; a BLOB is hex.")
+@click.option("--timeout", type=click.FloatRange(min=0), default=0, metavar="S", help="Give up after S seconds.")
+def sql(query: str, config: Path | None, as_json: bool, as_csv: bool, timeout: float) -> None:
     """Ask the ledger in SQL; it can't be changed this way.
 
-    Tables and views are described in docs/ledger.md.
+    QUERY is one statement in quotes, or - to read it from stdin. Tables and views: docs/ledger.md.
     """
-    if json and as_csv:
+    if as_json and as_csv:
         raise UsageError("--json and --csv exclude each other", "Choose one.")
     if query == "-":
         query = sys.stdin.read()
@@ -48,7 +48,7 @@ def sql(
             timer.start()
         try:
             columns, rows = reader.query(query)
-            if json:
+            if as_json:
                 _print_json(_distinct(columns), rows)
             elif as_csv:
                 _print_csv(columns, rows)

@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from inboxd import config as configuration
 from inboxd.cli import given
@@ -27,11 +28,11 @@ if TYPE_CHECKING:
 _LISTED = 5
 
 
-def status(
-    config: given.ConfigOption = None,
-    once: Annotated[bool, typer.Option("--once", help="Print once, also on a terminal.")] = False,
-    json: given.JsonOption = False,
-) -> None:
+@click.command()
+@given.config_option
+@click.option("--once", is_flag=True, help="Print once, also on a terminal.")
+@given.json_option
+def status(config: Path | None, once: bool, as_json: bool) -> None:
     """Tell what is going on.
 
     On a terminal it follows what changes until Ctrl-C.
@@ -45,11 +46,11 @@ def status(
         def look() -> tuple[Glance, Owner | None]:
             return glance(reader, time.time()), owner(settings.ledger_path)
 
-        if not (once or json) and sys.stdout.isatty():
+        if not (once or as_json) and sys.stdout.isatty():
             _follow(settings, look)
             return
         seen, daemon = look()
-    if json:
+    if as_json:
         print_json(record(seen, daemon))
         return
     for line in lines(settings, seen, daemon):

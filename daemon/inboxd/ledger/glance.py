@@ -1,0 +1,88 @@
+"""What `inboxd status` and `inboxd prune --dry-run` tell: a few quick questions of a reader, answered at one moment."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+from inboxd.core.lifecycle import FileState
+from inboxd.ledger.form import stamp
+from inboxd.ledger.reading import Reader
+from inboxd.ledger.rows import Counts, FileRow, InboxRow, RunRow
+
+PACE_S = 60.0
+"""Seconds back over which pages a second are told."""
+_LISTED = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """A file that is read and whose outputs are not on disk yet."""
+
+    path: str
+    reason: str  # why the last try to write them failed
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """The work at one moment; the lists hold a few of each, for a person to see what is going on."""
+
+    counts: Counts
+    run: RunRow | None  # the latest life of the daemon
+    inboxes: tuple[tuple[InboxRow, dict[FileState, int]], ...]  # each with its files by state
+    reading: tuple[FileRow, ...]
+    waiting: tuple[FileRow, ...]  # settling or retrying
+    owed: tuple[Owed, ...]
+    pages_per_second: float  # over the last PACE_S
+
+
+@dataclass(frozen=True, slots=True)
+class Old:
+    """How many rows lie before a date."""
+
+    events: int
+    samples: int
+
+
+def glance(reader: Reader, now: float) -> Glance:
+    """Look once; `now` in UTC seconds since the epoch."""
+    by_inbox: dict[int, dict[FileState, int]] = defaultdict(dict)
+    for inbox, state, count in _rows(
+        reader, "SELECT inbox, state, count(*) FROM files WHERE current = 1 GROUP BY inbox, state"
+    ):
+        by_inbox[inbox][FileState(state)] = count
+    ((finished,),) = _rows(reader, "SELECT count(*) FROM pages WHERE finished > ?", stamp(now - PACE_S))
+    owed = _rows(
+        reader,
+        "SELECT path, delivery_reason FROM files WHERE delivery = 'owed' ORDER BY next_delivery_at, id LIMIT ?",
+        _LISTED,
+    )
+    return Glance(
+        counts=reader.counts(),
+        run=next(iter(reader.runs(1)), None),
+        inboxes=tuple((row, dict(by_inbox[row.id])) for row in reader.inboxes()),
+        reading=tuple(reader.files(state=FileState.READING, limit=_LISTED)),
+        waiting=tuple(
+            row
+            for state in (FileState.RETRYING, FileState.SETTLING)
+            for row in reader.files(state=state, limit=_LISTED)
+        ),
+        owed=tuple(Owed(path, reason) for path, reason in owed),
+        pages_per_second=finished / PACE_S,
+    )
+
+
+def old(reader: Reader, *, events_before: float | None, samples_before: float | None) -> Old:
+    """What runs.prune would forget; None is never."""
+    events = _count(reader, "SELECT count(*) FROM events WHERE at < ?", events_before)
+    samples = _count(reader, "SELECT count(*) FROM memory_samples WHERE at < ?", samples_before)
+    return Old(events, samples)
+
+
+def _count(reader: Reader, sql: str, before: float | None) -> int:
+    return 0 if before is None else int(next(_rows(reader, sql, stamp(before)))[0])
+
+
+def _rows(reader: Reader, sql: str, *parameters: object) -> Any:  # what a query yields is known to who wrote it
+    return reader.query(sql, parameters)[1]
