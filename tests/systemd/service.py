@@ -78,11 +78,11 @@ class Service:
         """Hashes of the pages that the engine has read to the end, in all lives."""
         return self.machine.sh(f"cat {ORDERS}/reads 2>/dev/null || true").split()
 
-    def drop(self, name: str, pages: int) -> None:
-        """Put a PDF of so many pages, each of them different, into the inbox."""
-        self.machine.run(
-            "/opt/checkout/.venv/bin/python", "-", f"{INBOX}/{name}", str(pages), stdin=DRAW
-        )  # fmt: skip
+    def drop(self, name: str, pages: int, *, words: str = "", owner: str = "12345:12345", mode: str = "644") -> None:
+        """Put a PDF of so many pages, each with another number after the words, into the inbox."""
+        path = f"{INBOX}/{name}"
+        self.machine.run("/opt/checkout/.venv/bin/python", "-", f"{path}.part", str(pages), words, stdin=DRAW)
+        self.machine.sh(f"chown {owner} {path}.part; chmod {mode} {path}.part; mv {path}.part {path}")
 
     def property(self, name: str) -> str:
         return self.machine.run("systemctl", "show", "inboxd", "-p", name, "--value").stdout.strip()
@@ -132,14 +132,12 @@ class Service:
 
 
 DRAW = """
-import os, sys
+import sys
 import pymupdf
 document = pymupdf.open()
 for number in range(1, int(sys.argv[2]) + 1):
     page = document.new_page(width=200, height=200)
+    page.insert_text((20, 40), sys.argv[3], fontsize=14)
     page.insert_text((20, 120), str(number), fontsize=80)
-document.save(sys.argv[1] + ".part")
-os.chown(sys.argv[1] + ".part", 12345, 12345)
-os.chmod(sys.argv[1] + ".part", 0o644)
-os.rename(sys.argv[1] + ".part", sys.argv[1])
+document.save(sys.argv[1])
 """
