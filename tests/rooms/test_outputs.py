@@ -7,6 +7,7 @@ import os
 import socket
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.rooms.outputs_stage import Stage
@@ -80,6 +81,51 @@ def test_an_output_that_a_person_has_edited_is_theirs(stage: Stage) -> None:
     stage.deliver("Newer.")
     assert stage.text("scan.pdf.2.md") == "Newer.\n"
     assert stage.names() == BOTH | {"scan.pdf.2.md"}
+
+
+@pytest.mark.usefixtures("any_filesystem")
+def test_a_file_that_appears_while_we_write_is_not_written_over(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = placing.rename_new
+
+    def just_before(*args: Any) -> None:
+        monkeypatch.setattr(placing, "rename_new", real)
+        (stage.box / "scan.pdf.md").write_text("keep\n")
+        real(*args)
+
+    monkeypatch.setattr(placing, "rename_new", just_before)
+    stage.deliver()
+    assert stage.text("scan.pdf.md") == "keep\n"
+    assert stage.names() == BOTH | {"scan.pdf.2.md"}
+
+
+def test_a_name_that_is_taken_by_something_unseen_is_passed_over(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A share may refuse a name for a file that it doesn't list."""
+    real = placing.rename_new
+
+    def hidden(source: Any, old: bytes, target: Any, new: bytes) -> None:
+        if new == b"scan.pdf.md":
+            raise FileExistsError(17, "File exists")
+        real(source, old, target, new)
+
+    monkeypatch.setattr(placing, "rename_new", hidden)
+    stage.deliver()
+    assert stage.names() == {"scan.pdf.2.md", "scan.pdf.json"}
+
+
+def test_our_output_that_is_edited_while_we_write_is_not_written_over(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.deliver("Old.")
+    real = placing.Draft.finish
+
+    def meanwhile(draft: placing.Draft) -> None:
+        real(draft)
+        (stage.box / "scan.pdf.md").write_text("Corrected.\n")
+
+    monkeypatch.setattr(placing.Draft, "finish", meanwhile)
+    stage.deliver("New.")
+    assert stage.text("scan.pdf.md") == "Corrected.\n"
+    assert stage.text("scan.pdf.2.md") == "New.\n"
 
 
 def test_an_output_stays_where_it_is_when_the_first_name_gets_free(stage: Stage) -> None:
