@@ -80,9 +80,9 @@ class Service:
 
     def drop(self, name: str, pages: int, *, words: str = "", owner: str = "12345:12345", mode: str = "644") -> None:
         """Put a PDF of so many pages, each with another number after the words, into the inbox."""
-        path = f"{INBOX}/{name}"
-        self.machine.run("/opt/checkout/.venv/bin/python", "-", f"{path}.part", str(pages), words, stdin=DRAW)
-        self.machine.sh(f"chown {owner} {path}.part; chmod {mode} {path}.part; mv {path}.part {path}")
+        part, path = f"/srv/{name}.part", f"{INBOX}/{name}"
+        self.machine.run("/opt/checkout/.venv/bin/python", "-", part, str(pages), words, stdin=DRAW)
+        self.machine.sh(f"chown {owner} {part}; chmod {mode} {part}; mv {part} {path}")
 
     def property(self, name: str) -> str:
         return self.machine.run("systemctl", "show", "inboxd", "-p", name, "--value").stdout.strip()

@@ -22,5 +22,5 @@ def remark(conn: Connection, run: RunId, what: str, detail: str, *, now: float) 
 def ask_recycle(conn: Connection, who: str, *, now: float) -> None:
     """Ask the running daemon to end this life and begin the next; it notices within a second or two."""
     at = stamp(now)
-    asked = {"value": f"{who} at {at[:19]} UTC", "at": at}
+    asked = {"value": f"{who} at {at} UTC", "at": at}
     conn.execute(insert(control).values(name=RECYCLE, **asked).on_conflict_do_update(["name"], set_=asked))
