@@ -16,11 +16,14 @@ from inboxd.ledger import runs, upkeep
 from inboxd.ledger.opening import Ledger
 from inboxd.ledger.reading import Reader
 from inboxd.rooms.inbox import InboxRoom
+from inboxd.rooms.spool import Spool
 
 log = structlog.get_logger(__name__)
 
 NOTICE_S = 1.0
 """Seconds between looks for what somebody asked of the ledger from the command line."""
+TIDY_S = 5.0
+"""Seconds between clearings of the spool: copies of files that are done, quarantined or gone."""
 DAY_S = 86_400.0
 
 
@@ -33,6 +36,7 @@ class Chores:
         ledger: Ledger,
         reader: Callable[[], Reader],
         inbox: InboxRoom,
+        spool: Spool,
         checkup: Callable[[], Awaitable[None]],
         end: Callable[[Exit, str], None],
     ) -> None:
@@ -40,6 +44,7 @@ class Chores:
         self._ledger = ledger
         self._open_reader = reader
         self._inbox = inbox
+        self._spool = spool
         self._checkup = checkup
         self._end = end
         self._asked: dict[str, str | None] | None = None
@@ -49,6 +54,7 @@ class Chores:
         """Keep the times until `stop`; a chore that fails ends it with what the chore raised."""
         await self.notice()
         self._scheduler.add_job(self.notice, "interval", seconds=NOTICE_S)
+        self._scheduler.add_job(self.tidy, "interval", seconds=TIDY_S)
         self._scheduler.add_job(self.prune, "interval", seconds=DAY_S)
         self._scheduler.add_job(self._checkup, "interval", seconds=self._settings.health.interval, id="checkup")
         failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -87,6 +93,17 @@ class Chores:
     def _look(self) -> dict[str, str | None]:
         with self._open_reader() as reader:
             return {name: reader.control(name) for name in (runs.REQUEUED, upkeep.RECYCLE)}
+
+    async def tidy(self) -> None:
+        """Remove the spool copies that no file needs any more."""
+        await asyncio.to_thread(self._tidy)
+
+    def _tidy(self) -> None:
+        copies = self._spool.copies()  # before the ledger is asked: what comes in meanwhile is not in the list
+        with self._open_reader() as reader:
+            needed = {sha256 for _, sha256 in reader.spooled()}
+        for sha256 in copies - needed:
+            self._spool.release(sha256)
 
     async def prune(self) -> None:
         """Forget events and samples that are older than the settings keep them."""

@@ -92,6 +92,7 @@ class _Life:
         self._checkup: Checkup | None = None
         self._stop = asyncio.Event()
         self._exit, self._why = Exit.OK, ""
+        self._space = ""  # why intake waits for space
 
     async def live(self, until_drained: bool, on_progress: OnProgress | None) -> Exit:
         """Build the rooms, run them, and record how it ended.
@@ -130,6 +131,9 @@ class _Life:
             self._exit, self._why = code, why
             self._stop.set()
 
+    def _note_space(self, reason: str) -> None:
+        self._space = reason
+
     def _on_signal(self, name: str) -> None:
         if self._stop.is_set():
             # Nothing is lost by dying hard: the next life puts back what this one held.
@@ -166,7 +170,7 @@ class _Life:
         engine = registry.create(settings)
         pool = RenderPool(settings.render, workers, engine.limits.longest_edge, engine.limits.grid)
         outputs = Outputs(self._reader)
-        assembly = AssemblyRoom(ledger, self._reader, outputs, inboxes, on_done=spool.release)
+        assembly = AssemblyRoom(ledger, self._reader, outputs, inboxes)
         claim_bell = Bell()
         desk = Desk(ledger, run_id, policy, claim_bell, on_complete=assembly.complete)
         pulse = Pulse()
@@ -184,14 +188,16 @@ class _Life:
         )
         door: asyncio.Queue[tuple[Sighting | Gone, ...]] = asyncio.Queue(DOOR)
         inbox = InboxRoom(list(inboxes.values()), door, self._reader, ledger)
-        intake = IntakeRoom(settings, ledger, spool, door, opening.bell.ring)
+        intake = IntakeRoom(
+            settings.intake, list(inboxes.values()), door, ledger, spool, opening.bell.ring, self._note_space
+        )
         self._checkup = checkup = Checkup(
             settings.health, Vitals(pulse), engine, ledger, self._reader, run_id, self.end, self._promises
         )
-        self._chores = chores = Chores(settings, ledger, self._reader, inbox, checkup, self.end)
+        self._chores = chores = Chores(settings, ledger, self._reader, inbox, spool, checkup, self.end)
 
         def activity() -> str:
-            return checkup.trouble or ("reading" if reading.info else "starting the engine")
+            return checkup.trouble or self._space or ("reading" if reading.info else "starting the engine")
 
         drain = Drain(self._reader, inbox, intake, activity)
         heartbeat = Heartbeat(self._notifier, self._promises)

@@ -38,13 +38,11 @@ class AssemblyRoom:
         reader: Callable[[], Reader],
         outputs: Outputs,
         inboxes: Mapping[InboxId, Watched],
-        on_done: Callable[[Reading], None],
     ) -> None:
         self._ledger = ledger
         self._open_reader = reader
         self._outputs = outputs
         self._inboxes = inboxes
-        self._on_done = on_done
         self._complete: dict[FileId, None] = {}  # in the order of completion
         self.bell = Bell()
 
@@ -87,7 +85,6 @@ class AssemblyRoom:
             faults.point("assembly.outputs_written")
             if await self._ledger.write(deliveries.delivered, file, outcome, now=time.time()):
                 log.info("file done", file=file, path=path, pages=len(reading.pages))
-                self._on_done(reading)
             if watched.settings.archive_dir is not None:
                 await self._archive(reading, watched)
 
