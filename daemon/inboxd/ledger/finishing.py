@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, bindparam, case, select, text, update
 
-from inboxd.core.lifecycle import FileState, move_page
+from inboxd.core.lifecycle import FINAL_PAGE, FileState, IllegalMove
 from inboxd.ledger import conditions as when
 from inboxd.ledger.conditions import Delivery
 from inboxd.ledger.form import stamp
@@ -93,7 +93,8 @@ def finish_page(
     Raises:
         IllegalMove: the state of `reading` is not final.
     """
-    move_page(PageState.IN_FLIGHT, reading.state)
+    if reading.state not in FINAL_PAGE:
+        raise IllegalMove(f"a page cannot be finished as {reading.state}")
     at = stamp(now)
     row = conn.execute(
         _FINISH,

@@ -1,0 +1,177 @@
+"""Files that wait for a first arrival of the same content: whatever happens to that one, none is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.ledger.clerk import Clerk, written
+
+from inboxd.core.lifecycle import FileState
+from inboxd.ledger import arrivals, deliveries, runs
+from inboxd.model import Arrival, FileId, Kind
+
+
+def family(clerk: Clerk, *, opened: bool = False) -> tuple[FileId, FileId, FileId]:
+    """One that is on its way, and two that wait for it."""
+    first = clerk.open(b"1.pdf", 2, "same") if opened else clerk.drop(b"1.pdf", "same")
+    return first, clerk.drop(b"2.pdf", "same"), clerk.drop(b"3.pdf", "same")
+
+
+def row(clerk: Clerk, file: FileId) -> tuple[str, int | None, str]:
+    ((state, original, delivery),) = clerk.sql(
+        "SELECT state, duplicate_of_id, delivery FROM v_files WHERE id = ?", file
+    )
+    return state, original, delivery
+
+
+def owed(clerk: Clerk) -> list[FileId]:
+    return clerk.do(deliveries.owed, 100)
+
+
+def test_duplicates_get_outputs_of_their_own_once_the_first_is_done(clerk: Clerk) -> None:
+    first, second, third = family(clerk, opened=True)
+    assert owed(clerk) == []
+    for page in clerk.claim_pages():
+        clerk.finish(page, f"page {page.number}")
+    assert owed(clerk) == [first]
+    clerk.deliver(first, b"1.pdf")
+    assert owed(clerk) == [second, third]
+    with clerk.reader() as reader:
+        reading = reader.reading(second)
+        row_ = reader.file(second)
+    assert (reading.file, reading.path, reading.duplicate_of) == (second, b"2.pdf", "/srv/scans/1.pdf")
+    assert [page.text for page in reading.pages] == ["page 1", "page 2"]
+    assert row_ is not None and row_.pages == 2
+    clerk.deliver(second, b"2.pdf")
+    assert row(clerk, second) == ("duplicate", first, "delivered")
+    assert owed(clerk) == [third]
+
+
+def vanish(clerk: Clerk, first: FileId) -> None:
+    clerk.delete(b"1.pdf")
+
+
+def replace(clerk: Clerk, first: FileId) -> None:
+    clerk.see(b"1.pdf", "other")
+
+
+def requeue(clerk: Clerk, first: FileId) -> None:
+    assert clerk.do(runs.requeue, [first]) == 1
+
+
+@pytest.mark.parametrize("opened", [False, True])
+@pytest.mark.parametrize("loss", [vanish, replace, requeue])
+def test_when_the_first_goes_the_next_takes_its_place(clerk: Clerk, loss: object, opened: bool) -> None:
+    first, second, third = family(clerk, opened=opened)
+    assert callable(loss)
+    loss(clerk, first)
+    assert row(clerk, second) == ("settling", None, "none")
+    assert row(clerk, third) == ("duplicate", second, "none")
+    assert clerk.accept(second, "same").state is FileState.READY
+    assert "promoted" in clerk.history(second)
+
+
+def test_a_chain_of_losses(clerk: Clerk) -> None:
+    _, second, third = family(clerk)
+    clerk.delete(b"1.pdf")
+    clerk.delete(b"2.pdf")
+    assert clerk.state(second) is FileState.VANISHED
+    assert row(clerk, third) == ("settling", None, "none")
+
+
+def test_the_requeued_first_becomes_a_duplicate_of_the_one_that_took_its_place(clerk: Clerk) -> None:
+    first, second, third = family(clerk)
+    clerk.do(runs.requeue, [first])
+    clerk.accept(second, "same")
+    assert clerk.accept(first, "same") == arrivals.Accepted(FileState.DUPLICATE, second)
+    assert row(clerk, third) == ("duplicate", second, "none")
+
+
+def test_delivered_duplicates_of_a_requeued_original_stay(clerk: Clerk) -> None:
+    first = clerk.finished(b"1.pdf", content="same")
+    second = clerk.drop(b"2.pdf", "same")
+    clerk.deliver(second, b"2.pdf")
+    clerk.do(runs.requeue, [first])
+    assert row(clerk, second) == ("duplicate", first, "delivered")
+    assert clerk.accept(first, "same").state is FileState.READY
+
+
+def test_an_undelivered_duplicate_of_a_done_file_is_read_itself_when_that_one_is_requeued(clerk: Clerk) -> None:
+    first = clerk.finished(b"1.pdf", content="same")
+    second = clerk.drop(b"2.pdf", "same")
+    assert owed(clerk) == [second]
+    clerk.do(runs.requeue, [first])
+    assert owed(clerk) == []
+    assert clerk.state(second) is FileState.SETTLING
+
+
+def test_duplicates_share_the_quarantine_of_content_that_cannot_be_read(clerk: Clerk) -> None:
+    first, _second, third = family(clerk)
+    clerk.claim()
+    clerk.do(arrivals.quarantine, first, "encrypted")
+    assert clerk.sql("SELECT state, reason FROM v_files") == [("quarantined", "encrypted")] * 3
+    assert clerk.history(third)[-1] == "quarantined"
+
+
+def test_a_quarantine_for_want_of_content_is_not_shared(clerk: Clerk) -> None:
+    _first, second, third = family(clerk)
+    clerk.delete(b"1.pdf")
+    clerk.do(arrivals.quarantine, second, "incomplete")
+    assert row(clerk, third) == ("settling", None, "none")
+
+
+def test_the_one_that_took_its_place_turns_out_to_have_changed(clerk: Clerk) -> None:
+    _, second, third = family(clerk)
+    clerk.delete(b"1.pdf")
+    assert clerk.accept(second, "something else").state is FileState.READY
+    assert row(clerk, third) == ("settling", None, "none")
+
+
+def test_the_one_that_took_its_place_turns_out_to_be_ours(clerk: Clerk) -> None:
+    _, second, third = family(clerk)
+    clerk.delete(b"1.pdf")
+    done = clerk.finished(b"x.pdf")
+    assert done
+    arrival = Arrival(second, clerk.signature(), Kind.PDF, written(b"x.pdf").sha256, Path("spool"))
+    assert clerk.do(arrivals.accept, arrival).state is FileState.SKIPPED
+    assert row(clerk, third) == ("settling", None, "none")
+
+
+def test_a_duplicate_whose_path_has_newer_content_gets_no_outputs_of_the_old(clerk: Clerk) -> None:
+    first = clerk.finished(b"1.pdf", content="same")
+    second = clerk.drop(b"2.pdf", "same")
+    assert owed(clerk) == [second]
+    clerk.see(b"2.pdf", "newer")
+    assert owed(clerk) == []
+    assert row(clerk, second) == ("duplicate", first, "none")
+
+
+def test_a_waiting_duplicate_whose_path_has_newer_content_is_not_promoted(clerk: Clerk) -> None:
+    _first, second, third = family(clerk)
+    clerk.see(b"2.pdf", "newer")
+    clerk.delete(b"1.pdf")
+    assert row(clerk, second)[0] == "duplicate"
+    assert row(clerk, third) == ("settling", None, "none")
+
+
+def test_pages_of_a_duplicate_are_found_through_a_chain(clerk: Clerk) -> None:
+    first = clerk.finished(b"1.pdf", content="same", text="first reading")
+    second = clerk.drop(b"2.pdf", "same")
+    clerk.deliver(second, b"2.pdf")
+    clerk.do(runs.requeue, [first])
+    third = clerk.finished(b"3.pdf", content="same", text="second reading")
+    assert clerk.accept(first, "same") == arrivals.Accepted(FileState.DUPLICATE, third)
+    with clerk.reader() as reader:
+        reading = reader.reading(second)
+    assert [page.text for page in reading.pages] == ["second reading"]
+    assert reading.duplicate_of == "/srv/scans/3.pdf"
+
+
+def test_the_original_vanishes_when_its_outputs_should_be_written(clerk: Clerk) -> None:
+    first = clerk.read(b"1.pdf", content="same")
+    second = clerk.drop(b"2.pdf", "same")
+    clerk.do(deliveries.vanished, first, "deleted before its outputs were written")
+    assert clerk.state(first) is FileState.VANISHED
+    assert row(clerk, second) == ("settling", None, "none")
+    assert owed(clerk) == []
