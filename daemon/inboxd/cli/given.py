@@ -37,7 +37,12 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, 
 
 def state_option(meaning: str) -> Callable[[F], F]:
     """`--state`, with what it chooses."""
-    return click.option("--state", type=click.Choice(FileState), help=meaning)
+
+    def state(_: click.Context, __: click.Parameter, value: str | None) -> FileState | None:
+        return FileState(value) if value is not None else None
+
+    names = [state.value for state in FileState]  # of an Enum itself click would take the upper-case names
+    return click.option("--state", type=click.Choice(names), metavar="STATE", callback=state, help=meaning)
 
 
 def places() -> tuple[Path, ...]:

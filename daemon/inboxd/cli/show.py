@@ -54,7 +54,7 @@ def _print(reader: Reader, row: FileRow) -> None:
         "state": f"{row.state}: {row.reason}" if row.reason else str(row.state),
         "same content as": row.duplicate_of or "",
         "next try": local(row.next_try_at),
-        "outputs": "" if row.delivery == "none" else row.delivery,
+        "outputs": f"still to be written: {row.delivery_reason}".rstrip(": ") if row.delivery == "owed" else "",
         "kind": ", ".join(filter(None, (row.kind, size(row.size), _summary(row, pages)))),
         "sha256": row.sha256 or "",
         "first seen": local(row.first_seen),

@@ -17,7 +17,7 @@ from inboxd.model import FileId, PageState
 
 _FILES = """
     SELECT id, inbox, path, name, state, reason, kind, size, sha256, pages, pages_done, attempts, deaths,
-        duplicate_of, delivery, current, first_seen, started, finished, next_try_at, seconds
+        duplicate_of, delivery, delivery_reason, current, first_seen, started, finished, next_try_at, seconds
     FROM v_files
 """
 _MANY = 1000
@@ -211,4 +211,4 @@ class Asking(QueryOnly):
 
     def _files(self, rest: str, parameters: dict[str, Any]) -> list[FileRow]:
         rows = self._all(_FILES + rest, parameters)
-        return [replace(FileRow(*row), state=FileState(row[4]), current=bool(row[15])) for row in rows]
+        return [replace(FileRow(*row), state=FileState(row[4]), current=bool(row[16])) for row in rows]

@@ -50,6 +50,7 @@ class FileRow:
     deaths: int
     duplicate_of: str | None  # display path
     delivery: str  # none | owed | delivered
+    delivery_reason: str  # why the last try to write the outputs failed
     current: bool  # False: a newer version lies at this path
     first_seen: str
     started: str | None
