@@ -9,6 +9,11 @@ from dataclasses import dataclass
 _REMOTE = re.compile(
     r"cifs|smb\d?|smbfs|nfs\d*|fuse|fuse\..*|9p|virtiofs|ceph|afs|coda|lustre|gfs2|ocfs2|vboxsf|prl_fs|vmhgfs"
 )
+# Where a file keeps its inode number for as long as it lives; FUSE and FAT hand out numbers as they go.
+_LASTING_INODES = re.compile(
+    r"ext\d|xfs|btrfs|bcachefs|f2fs|jfs|reiserfs|zfs|ntfs3|tmpfs|ramfs|overlay|nfs\d*|ceph|lustre|gfs2|ocfs2"
+)
+_LAYERS = re.compile(rb"(?:^|,)(?:lowerdir\+?|upperdir|datadir\+?)=((?:\\.|[^,\\])*)")
 _ESCAPE = re.compile(rb"\\([0-7]{3})")
 
 
@@ -18,11 +23,26 @@ class Mount:
 
     point: bytes
     fstype: str
+    device: str = "0:0"  # major:minor; major 0 is a number made up at mounting
+    options: bytes = b""  # of the filesystem itself
 
     @property
     def is_remote(self) -> bool:
-        """Whether events can be missed and locks can't be trusted here: network filesystems, and FUSE, which may be one."""
+        """Whether events can be missed and locks can't be trusted here: networks, and FUSE, which may be one."""
         return _REMOTE.fullmatch(self.fstype) is not None
+
+    @property
+    def keeps_inodes(self) -> bool:
+        """Whether an inode number tells a file from another over time."""
+        return _LASTING_INODES.fullmatch(self.fstype) is not None
+
+    @property
+    def layers(self) -> list[bytes]:
+        """The folders that an overlay is made of."""
+        if self.fstype != "overlay":
+            return []
+        joined = (match[1] for match in _LAYERS.finditer(self.options))
+        return [layer.replace(b"\\", b"") for some in joined for layer in re.split(rb"(?<!\\):+", some) if layer]
 
 
 def parse(mountinfo: bytes) -> list[Mount]:
@@ -32,9 +52,13 @@ def parse(mountinfo: bytes) -> list[Mount]:
         before, separator, after = line.partition(b" - ")
         fields = before.split(b" ")
         if separator and len(fields) > 4:
-            point = _ESCAPE.sub(lambda match: bytes([int(match[1], 8)]), fields[4])
-            mounts.append(Mount(point, after.split(b" ", 1)[0].decode()))
+            fstype, _source, *options = after.split(b" ", 2)
+            mounts.append(Mount(_plain(fields[4]), fstype.decode(), fields[2].decode(), _plain(b"".join(options))))
     return mounts
+
+
+def _plain(escaped: bytes) -> bytes:
+    return _ESCAPE.sub(lambda match: bytes([int(match[1], 8)]), escaped)
 
 
 def mount_of(path: bytes, mounts: Sequence[Mount]) -> Mount | None:
@@ -45,3 +69,16 @@ def mount_of(path: bytes, mounts: Sequence[Mount]) -> Mount | None:
         if inside and (found is None or len(mount.point) >= len(found.point)):
             found = mount
     return found
+
+
+def below(path: bytes, mounts: Sequence[Mount]) -> list[Mount]:
+    """The mounts that lie inside the folder `path`."""
+    return [mount for mount in mounts if mount.point.startswith(path.rstrip(b"/") + b"/")]
+
+
+def remote_part(mount: Mount, mounts: Sequence[Mount]) -> Mount | None:
+    """The mount through which other machines may change what lies on `mount`: itself, or one under an overlay."""
+    if mount.is_remote:
+        return mount
+    grounds = (mount_of(layer, mounts) for layer in mount.layers)
+    return next((ground for ground in grounds if ground is not None and ground.is_remote), None)
