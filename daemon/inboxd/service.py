@@ -31,7 +31,7 @@ from inboxd.rooms.bell import Bell
 from inboxd.rooms.checkup import Checkup
 from inboxd.rooms.desk import Desk
 from inboxd.rooms.heartbeat import Heartbeat, Promises
-from inboxd.rooms.herald import Herald
+from inboxd.rooms.herald import READING, Herald
 from inboxd.rooms.inbox import InboxRoom, Watched
 from inboxd.rooms.intake import IntakeRoom
 from inboxd.rooms.opening import OpeningRoom
@@ -189,7 +189,14 @@ class _Life:
         door: asyncio.Queue[tuple[Sighting | Gone, ...]] = asyncio.Queue(DOOR)
         inbox = InboxRoom(list(inboxes.values()), door, self._reader, ledger)
         intake = IntakeRoom(
-            settings.intake, list(inboxes.values()), door, ledger, spool, opening.bell.ring, self._note_space
+            settings.intake,
+            list(inboxes.values()),
+            door,
+            ledger,
+            spool,
+            wake=opening.bell.ring,
+            rescan=lambda: inbox.rescan(None),
+            no_space=self._note_space,
         )
         self._checkup = checkup = Checkup(
             settings.health, Vitals(pulse), engine, ledger, self._reader, run_id, self.end, self._promises
@@ -197,7 +204,7 @@ class _Life:
         self._chores = chores = Chores(settings, ledger, self._reader, inbox, spool, checkup, self.end)
 
         def activity() -> str:
-            return checkup.trouble or self._space or ("reading" if reading.info else "starting the engine")
+            return checkup.trouble or self._space or (READING if reading.info else "starting the engine")
 
         drain = Drain(self._reader, inbox, intake, activity)
         heartbeat = Heartbeat(self._notifier, self._promises)
