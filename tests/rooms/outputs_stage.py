@@ -54,6 +54,9 @@ class Stage:
         self.original = self.box / os.fsdecode(path)
         self.settings = Inbox(path=str(self.box), **settings)
         self.ours: dict[bytes, str] = {}
+        self.next_life()
+
+    def next_life(self) -> None:
         self.room = Outputs(self._ledger)  # type: ignore[arg-type]  # only what the room asks for
 
     def drop(self, content: bytes = b"%PDF a scan") -> Stage:

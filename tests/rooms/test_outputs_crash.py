@@ -52,9 +52,9 @@ def finished(stage: Stage, text: str) -> None:
     memory = stage.base / "ledger.json"
     if memory.exists():
         stage.ours = {os.fsencode(path): hash for path, hash in json.loads(memory.read_text()).items()}
+    stage.next_life()
     assert isinstance(stage.deliver(text), tuple)
     memory.write_text(json.dumps({os.fsdecode(path): hash for path, hash in stage.ours.items()}))
-    sweep(os.fsencode(stage.box), b"")
     assert stage.names() == set(FINAL)
     whole(stage, text)
     proof = json.loads(stage.text("scan.pdf.json"))
@@ -120,7 +120,6 @@ def test_killed_while_an_original_moves_to_the_archive(tmp_path: Path, archive: 
             assert not copy.exists() or copy.read_bytes() == CONTENT
         stage.settings = Inbox(path=str(stage.box), after="archive", archive_dir=str(archive))
         assert isinstance(stage.archive(), Archived)
-        sweep(os.fsencode(archive), b"")
         assert os.listdir(archive) == ["scan.pdf"]
         assert there.read_bytes() == CONTENT
         assert not here.exists()
@@ -136,14 +135,15 @@ def test_a_sweep_takes_old_temporaries_and_nothing_else(tmp_path: Path) -> None:
     (stage.box / ".inboxd-0123456789abcdef.tmp").symlink_to(stage.original)
     (stage.box / ".inboxd-fedcba9876543210.tmp").mkdir()
     (stage.box / ".inboxd-marker").touch()
-    assert sweep(os.fsencode(stage.box), b"") == 1
+    with Folder.open(os.fsencode(stage.box)) as folder:
+        assert sweep(folder) == 1
     assert stage.names() == {".inboxd-0123456789abcdef.tmp", ".inboxd-fedcba9876543210.tmp", ".inboxd-marker"}
 
 
 def test_a_sweep_leaves_the_drafts_of_this_life_alone(tmp_path: Path) -> None:
     with Folder.open(os.fsencode(tmp_path)) as folder, Draft(folder) as draft:
         draft.write(b"half")
-        assert sweep(os.fsencode(tmp_path), b"") == 0
+        assert sweep(folder) == 0
         draft.finish()
         draft.place(b"done")
     assert os.listdir(tmp_path) == ["done"]

@@ -28,7 +28,7 @@ from inboxd.rooms import archiving
 from inboxd.rooms.aside import aside
 from inboxd.rooms.folders import Folder, below, dress, mirrored
 from inboxd.rooms.ground import Ground, Stands
-from inboxd.rooms.placing import Draft
+from inboxd.rooms.placing import Draft, sweep
 from inboxd.rooms.roots import Roots
 
 log = structlog.get_logger(__name__)
@@ -69,6 +69,7 @@ class Outputs:
         self._reader = reader
         self._roots = Roots()
         self._undressed: set[bytes] = set()
+        self._swept: set[bytes] = set()
 
     async def deliver(self, reading: Reading, inbox: Inbox) -> tuple[Written, ...] | Undeliverable | Vanished:
         """Write every output that the inbox wants. Safe to repeat, and to lose at any moment."""
@@ -104,6 +105,7 @@ class Outputs:
                     folder = stack.enter_context(mirrored(target_root, relative, inbox_root))
                 else:
                     folder = home
+                self._sweep(folder)
                 ground = Ground(folder, name, reading.sha256, ours)
                 return self._write(folder, ground, outputs, original)
         except OSError as error:
@@ -139,6 +141,15 @@ class Outputs:
             log.info("outputs can't have their original's group and mode here", folder=display(folder.path))
         draft.finish()
 
+    def _sweep(self, folder: Folder) -> None:
+        """A killed life leaves its drafts where it was writing, and that file is owed: so it is enough to sweep each
+        folder before this life first writes into it."""
+        if folder.path not in self._swept:
+            swept = sweep(folder)
+            self._swept.add(folder.path)
+            if swept:
+                log.info("removed what an interrupted life left", folder=display(folder.path), files=swept)
+
     def _archive(self, reading: Reading, inbox: Inbox) -> Archived | Undeliverable | Vanished:
         if inbox.archive_dir is None:
             raise ValueError("this inbox has no archive")
@@ -153,6 +164,7 @@ class Outputs:
                 concerned = archive_root
                 self._roots.prepare(archive_root, inbox_root)
                 archive = stack.enter_context(mirrored(archive_root, relative, inbox_root))
+                self._sweep(archive)
                 if home.status(name) is None:
                     there = archiving.find(archive, name, reading.size, reading.sha256)
                     return Archived(archive.at(there)) if there is not None else _vanished(home.at(name))

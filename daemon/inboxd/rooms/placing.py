@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import Self
 
 from inboxd import faults
-from inboxd.core.naming import is_temporary, temporary
-from inboxd.rooms.folders import Folder, below
+from inboxd.core.naming import PREFIX, is_temporary, temporary
+from inboxd.rooms.folders import Folder
 
 _LIFE = secrets.token_hex(4)  # in the temporary names of this process, so that a sweep leaves its own alone
 _NOREPLACE = 1
@@ -81,7 +81,7 @@ class Draft:
     def __exit__(
         self, _type: type[BaseException] | None, _error: BaseException | None, _: TracebackType | None
     ) -> None:
-        # What fails here has failed before, and been told then; a temporary that stays is swept at the next start.
+        # What fails here has failed before, and been told then; a temporary that stays is swept by the next life.
         with suppress(OSError):
             if self._open:
                 os.close(self.fd)
@@ -131,24 +131,22 @@ def _rename_noreplace(source: int, old: bytes, target: int, new: bytes) -> bool:
     raise OSError(number, os.strerror(number), new)
 
 
-def sweep(root: bytes, relative: bytes) -> int:
-    """Remove the temporaries that earlier lives left in a folder below `root`; how many there were.
+def sweep(folder: Folder) -> int:
+    """Remove the temporaries that earlier lives left in a folder; how many there were.
 
-    Call it at start. A daemon that shares the folder may lose a draft to it, and then writes that one again.
+    Another daemon that writes into the same folder may lose a draft to it, and then writes that one again.
 
     Raises:
-        OSError: the folder can't be opened or read.
+        OSError: the folder can't be read, or a temporary not removed.
     """
     swept = 0
-    with below(root, relative) as folder:
-        own = temporary(_LIFE + "0" * 8)[:-12]
-        for entry in os.listdir(folder.fd):
-            name = os.fsencode(entry)
-            if not is_temporary(name) or name.startswith(own):
-                continue
-            status = folder.status(name)
-            if status is None or not stat.S_ISREG(status.st_mode):
-                continue
+    own = PREFIX + _LIFE.encode()
+    for entry in os.listdir(folder.fd):
+        name = os.fsencode(entry)
+        if not is_temporary(name) or name.startswith(own):
+            continue
+        status = folder.status(name)
+        if status is not None and stat.S_ISREG(status.st_mode):
             with suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=folder.fd)
                 swept += 1
