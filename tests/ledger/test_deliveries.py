@@ -124,10 +124,35 @@ def test_outputs_that_were_deleted_are_written_again_on_demand(clerk: Clerk) -> 
 def test_the_original_of_a_finished_file_is_gone_when_outputs_are_owed_again(clerk: Clerk) -> None:
     file = clerk.finished()
     clerk.do(deliveries.owe, file)
-    clerk.do(deliveries.vanished, file, "deleted")
+    assert clerk.do(deliveries.vanished, file, "deleted")
     assert clerk.do(deliveries.owed, 10) == []
     assert clerk.state(file) is FileState.DONE
-    clerk.do(deliveries.vanished, file, "deleted")  # nothing is owed any more: nothing to do
+    assert not clerk.do(deliveries.vanished, file, "deleted")  # nothing is owed any more: nothing to do
+
+
+def test_the_original_of_a_file_that_is_not_done_may_have_been_renamed(clerk: Clerk) -> None:
+    file = clerk.read()
+    assert not clerk.do(deliveries.vanished, file, "it is no longer there")
+    assert clerk.do(deliveries.owed, 10) == [file]
+
+
+def test_a_file_is_owed_until_its_original_is_in_the_archive(clerk: Clerk) -> None:
+    file = clerk.read()
+    output = written(b"a.pdf")
+    assert clerk.do(deliveries.delivered, file, [output], archiving=True)
+    assert clerk.state(file) is FileState.DONE
+    for _ in range(2):
+        assert clerk.do(deliveries.owed, 10) == [file]
+        assert not clerk.do(deliveries.delivered, file, [output], archiving=True)
+    with clerk.reader() as reader:
+        assert reader.counts().open == 1
+    assert clerk.do(deliveries.undelivered, file, "the archive is full", clerk.now)
+    assert not clerk.do(deliveries.delivered, file, [output], archiving=True)
+    assert not clerk.do(deliveries.undelivered, file, "the archive is full", clerk.now)
+    clerk.do(deliveries.archived, file, b"/archive/a.pdf")
+    clerk.do(deliveries.archived, file, b"/archive/a.pdf")
+    assert clerk.do(deliveries.owed, 10) == []
+    assert clerk.history(file)[-4:] == ["read", "done", "undelivered", "archived"]
 
 
 def test_an_output_at_the_root_of_the_filesystem(clerk: Clerk) -> None:

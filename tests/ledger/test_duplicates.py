@@ -166,12 +166,3 @@ def test_pages_of_a_duplicate_are_found_through_a_chain(clerk: Clerk) -> None:
         reading = reader.reading(second)
     assert [page.text for page in reading.pages] == ["second reading"]
     assert reading.duplicate_of == "/srv/scans/3.pdf"
-
-
-def test_the_original_vanishes_when_its_outputs_should_be_written(clerk: Clerk) -> None:
-    first = clerk.read(b"1.pdf", content="same")
-    second = clerk.drop(b"2.pdf", "same")
-    clerk.do(deliveries.vanished, first, "deleted before its outputs were written")
-    assert clerk.state(first) is FileState.VANISHED
-    assert row(clerk, second) == ("settling", None, "none")
-    assert owed(clerk) == []

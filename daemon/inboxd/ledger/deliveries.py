@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from sqlalchemy import Connection, bindparam, select, text, update
 from sqlalchemy.dialects.sqlite import insert
 
-from inboxd.core.lifecycle import FINAL, FileState
+from inboxd.core.lifecycle import FileState
 from inboxd.core.naming import display
 from inboxd.ledger import conditions as when
 from inboxd.ledger.conditions import Delivery
-from inboxd.ledger.duplicates import deliver_with, promote
+from inboxd.ledger.duplicates import deliver_with
 from inboxd.ledger.form import split, stamp
 from inboxd.ledger.moving import event, happened, to_state
 from inboxd.ledger.schema import files, outputs
@@ -30,12 +30,17 @@ _OWED = (
 )
 _HASH = select(outputs.c.sha256).where(outputs.c.folder == bindparam("folder_"), outputs.c.name == bindparam("name_"))
 _ENDING_IN = frozenset({FileState.DONE, FileState.DUPLICATE})
+_NOTHING_OWED = {"delivery": Delivery.DELIVERED, "delivery_reason": "", "next_delivery_at": None}
 
 
-def delivered(conn: Connection, file: FileId, written: Sequence[Written], *, now: float) -> bool:
+def delivered(
+    conn: Connection, file: FileId, written: Sequence[Written], *, archiving: bool = False, now: float
+) -> bool:
     """The outputs of a file are on disk: it is done, and its duplicates are owed theirs.
 
-    False when it vanished or was requeued meanwhile; the outputs are recorded as ours all the same.
+    With `archiving` it stays owed until `archived`: a crash in between must not leave the original in its inbox.
+    False when it was done before, and only its archiving is still owed, or when it vanished or was requeued
+    meanwhile; the outputs are recorded as ours all the same.
     """
     row = conn.execute(select(files.c.state, files.c.delivery, files.c.pages).where(files.c.id == file)).one_or_none()
     if row is None:
@@ -43,43 +48,53 @@ def delivered(conn: Connection, file: FileId, written: Sequence[Written], *, now
     at = stamp(now)
     if written:
         conn.execute(_WRITTEN, [_row(file, output, at) for output in written])
-    said = {"delivery": Delivery.DELIVERED, "delivery_reason": "", "next_delivery_at": None}
+    said = {"delivery": Delivery.OWED, "delivery_reason": "", "next_delivery_at": at} if archiving else _NOTHING_OWED
     if row.state == FileState.READING and row.delivery == Delivery.OWED:
         to_state(conn, file, FileState.DONE, now=now, reason="", **said)
         happened(conn, event(at, "done", file=file))
         deliver_with(conn, file, row.pages, now=now)
         return True
-    if row.state in _ENDING_IN:
+    if row.state in _ENDING_IN and not (archiving and row.delivery == Delivery.OWED):
         conn.execute(update(files).where(files.c.id == file).values(said))
         happened(conn, event(at, "delivered", file=file))
         return True
     return False
 
 
-def undelivered(conn: Connection, file: FileId, reason: str, next_try_at: float, *, now: float) -> None:
-    """The outputs of a file can't be written now: the result is kept, and owed again from `next_try_at` on."""
+def archived(conn: Connection, file: FileId, path: bytes, *, now: float) -> None:
+    """The original of a delivered file is in the archive, at this absolute path."""
+    closed = update(files).where(files.c.id == file, files.c.state.in_(sorted(_ENDING_IN)), text(when.OWED))
+    if conn.execute(closed.values(_NOTHING_OWED)).rowcount:
+        happened(conn, event(stamp(now), "archived", display(path), file=file))
+
+
+def undelivered(conn: Connection, file: FileId, reason: str, next_try_at: float, *, now: float) -> bool:
+    """The outputs of a file can't be written now: the result is kept, and owed again from `next_try_at` on.
+
+    True when that is news: the reason is another than last time.
+    """
     row = conn.execute(select(files.c.delivery_reason).where(files.c.id == file, text(when.OWED))).one_or_none()
     if row is None:
-        return
+        return False
     later = {"delivery_reason": reason, "next_delivery_at": stamp(next_try_at)}
     conn.execute(update(files).where(files.c.id == file).values(later))
-    if row.delivery_reason != reason:
+    is_news: bool = row.delivery_reason != reason
+    if is_news:
         happened(conn, event(stamp(now), "undelivered", reason, file=file))
+    return is_news
 
 
-def vanished(conn: Connection, file: FileId, reason: str, *, now: float) -> None:
-    """The original of a file whose outputs are owed is gone: none are written."""
+def vanished(conn: Connection, file: FileId, reason: str, *, now: float) -> bool:
+    """The original of a done or duplicate file is gone: nothing is owed for it any more.
+
+    False, and nothing done, for a file that is not final: a scan will tell whether it was deleted or renamed.
+    """
     nothing = {"delivery": Delivery.NONE, "delivery_reason": reason, "next_delivery_at": None}
-    state = conn.scalar(select(files.c.state).where(files.c.id == file, text(when.OWED)))
-    if state is None:
-        return
-    if state in FINAL:
-        conn.execute(update(files).where(files.c.id == file).values(nothing))
-    else:
-        to_state(conn, file, FileState.VANISHED, now=now, reason=reason, **nothing)
+    closed = update(files).where(files.c.id == file, files.c.state.in_(sorted(_ENDING_IN)), text(when.OWED))
+    if not conn.execute(closed.values(nothing)).rowcount:
+        return False
     happened(conn, event(stamp(now), "vanished", reason, file=file))
-    if state not in FINAL:
-        promote(conn, file, f"its first arrival vanished: {reason}", now=now)
+    return True
 
 
 def owe(conn: Connection, file: FileId, *, now: float) -> None:

@@ -72,34 +72,45 @@ class AssemblyRoom:
     async def _deliver(self, file: FileId, gate: asyncio.Semaphore) -> None:
         async with gate:
             reading = await aside(self._reading, file)
+            path = display(reading.path)
             watched = self._inboxes.get(reading.inbox)
             if watched is None:  # the inbox has left the configuration: owed until it is back
-                await self._owe(file, "its inbox is no longer configured")
+                await self._owe(file, path, "its inbox is no longer configured")
                 return
-            path = display(reading.path)
             outcome = await self._outputs.deliver(reading, watched.settings)
             if isinstance(outcome, Undeliverable | Vanished):
-                log.warning("outputs can't be written now", file=file, path=path, reason=outcome.reason)
-                await self._owe(file, outcome.reason)
+                await self._not_now(file, path, outcome)
                 return
             faults.point("assembly.outputs_written")
-            if await self._ledger.write(deliveries.delivered, file, outcome, now=time.time()):
+            archiving = watched.settings.archive_dir is not None
+            if await self._ledger.write(deliveries.delivered, file, outcome, archiving=archiving, now=time.time()):
                 log.info("file done", file=file, path=path, pages=len(reading.pages))
-            if watched.settings.archive_dir is not None:
+            if archiving:
+                faults.point("assembly.to_archive")
                 await self._archive(reading, watched)
 
     async def _archive(self, reading: Reading, watched: Watched) -> None:
         outcome = await self._outputs.archive(reading, watched.settings)
         path = display(reading.path)
         if isinstance(outcome, Archived):
+            faults.point("assembly.archived")
+            await self._ledger.write(deliveries.archived, reading.file, outcome.path, now=time.time())
             log.info("original archived", file=reading.file, path=path, to=display(outcome.path))
         else:
-            log.warning("original not archived", file=reading.file, path=path, reason=outcome.reason)
+            await self._not_now(reading.file, path, outcome)
+
+    async def _not_now(self, file: FileId, path: str, outcome: Undeliverable | Vanished) -> None:
+        gone = isinstance(outcome, Vanished) and outcome.certain
+        if gone and await self._ledger.write(deliveries.vanished, file, outcome.reason, now=time.time()):
+            log.info("original gone, nothing more to do", file=file, path=path)
+        else:
+            await self._owe(file, path, outcome.reason)
 
     def _reading(self, file: FileId) -> Reading:
         with self._open_reader() as reader:
             return reader.reading(file)
 
-    async def _owe(self, file: FileId, reason: str) -> None:
+    async def _owe(self, file: FileId, path: str, reason: str) -> None:
         now = time.time()
-        await self._ledger.write(deliveries.undelivered, file, reason, now + OWED_EVERY_S, now=now)
+        if await self._ledger.write(deliveries.undelivered, file, reason, now + OWED_EVERY_S, now=now):
+            log.warning("can't be delivered now", file=file, path=path, reason=reason)

@@ -28,6 +28,7 @@ from inboxd.rooms import archiving
 from inboxd.rooms.aside import aside
 from inboxd.rooms.folders import Folder, below, dress, mirrored
 from inboxd.rooms.ground import Ground, Stands
+from inboxd.rooms.marker import MARKER
 from inboxd.rooms.placing import Draft, sweep
 from inboxd.rooms.roots import Roots
 
@@ -46,9 +47,10 @@ class Undeliverable:
 
 @dataclass(frozen=True, slots=True)
 class Vanished:
-    """The original is not where it was read: deleted, renamed, or its share is away. The next scan can tell which."""
+    """The original is not where it was read: deleted, renamed, or its share is away."""
 
     reason: str
+    certain: bool = False  # the inbox itself is there, by its marker: the share is not away
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ class Outputs:
                     return _changed(home.at(name))
                 original = original or _archived(reading, inbox)
                 if original is None:
-                    return _vanished(home.at(name))
+                    return _vanished(inbox_root, reading)
                 concerned = target_root
                 if target_root != inbox_root:
                     self._roots.prepare(target_root, inbox_root)
@@ -110,7 +112,7 @@ class Outputs:
                 return self._write(folder, ground, outputs, original)
         except OSError as error:
             if error.errno == errno.ENOENT and concerned == inbox_root and Path(inbox.path).is_dir():
-                return _vanished(_join(inbox_root, reading.path))  # with its whole folder
+                return _vanished(inbox_root, reading)  # with its whole folder
             return _undeliverable(error, _join(concerned, relative), KEPT)
 
     def _write(
@@ -167,7 +169,7 @@ class Outputs:
                 self._sweep(archive)
                 if home.status(name) is None:
                     there = archiving.find(archive, name, reading.size, reading.sha256)
-                    return Archived(archive.at(there)) if there is not None else _vanished(home.at(name))
+                    return Archived(archive.at(there)) if there is not None else _vanished(inbox_root, reading)
                 return Archived(archive.at(archiving.move(home, name, archive, signature, reading.sha256)))
         except archiving.Changed:
             return _changed(_join(inbox_root, reading.path))
@@ -206,8 +208,10 @@ def _archived(reading: Reading, inbox: Inbox) -> os.stat_result | None:
         return None
 
 
-def _vanished(path: bytes) -> Vanished:
-    return Vanished(f"{display(path)} is no longer there")
+def _vanished(inbox_root: bytes, reading: Reading) -> Vanished:
+    with suppress(OSError), Folder.open(inbox_root) as root:
+        return Vanished(f"{display(root.at(reading.path))} is no longer there", root.status(MARKER) is not None)
+    return Vanished(f"{display(inbox_root)} cannot be seen")
 
 
 def _changed(path: bytes) -> Undeliverable:
