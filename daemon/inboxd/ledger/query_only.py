@@ -150,6 +150,8 @@ class QueryOnly:
 
 def _allow(action: int, what: str | None, argument: str | None, database: str | None, source: str | None) -> int:
     allowed = action in _ACTIONS or (action == sqlite3.SQLITE_PRAGMA and what in _PRAGMAS)
+    # FTS5 declares its columns to SQLite this way when it is first used; the file itself stays read-only.
+    allowed |= action == sqlite3.SQLITE_UPDATE and what == "sqlite_master"
     return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 
 
