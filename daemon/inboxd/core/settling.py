@@ -32,7 +32,7 @@ class Quiet:
     pause: float = 0.0
 
     def after(self, signature: Signature, now: float) -> Quiet:
-        """What is known after a look that found `signature`. Any difference counts: copies carry old times with them."""
+        """What is known after a look that found `signature`. Any difference counts: copies carry old times along."""
         return self if signature == self.signature else Quiet(signature, now)
 
     def is_settled(self, pace: Pace, now: float) -> bool:

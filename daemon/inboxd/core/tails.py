@@ -22,6 +22,7 @@ _BLOCK = 1024**2
 _MAX_IFDS = 100_000
 _MAX_STRIPS = 1_000_000
 _MAX_BOXES = 10_000
+_BOX_NAME = re.compile(rb"[ -~]{4}")
 _TIFF_DATA = (273, 279, 324, 325)  # offsets and lengths of strips, then of tiles
 _TIFF_INTEGERS = {3: "H", 4: "I", 13: "I", 16: "Q", 18: "Q"}
 
@@ -203,7 +204,7 @@ def _boxes(size: int, read: Read, wanted: bytes) -> str:
     for _ in range(_MAX_BOXES):
         head = read(at, 16)
         length = int.from_bytes(head[8:16] if head[:4] == b"\0\0\0\1" else head[:4], "big")
-        if len(head) < 8 or length < 8:  # the end, or junk after it, or a box that ends where the file will
+        if length < 8 or not _BOX_NAME.fullmatch(head[4:8]):  # the end, or junk, or a box that ends where the file will
             break
         seen = seen or head[4:8] == wanted
         if lack := _short(size, at + length):
@@ -227,7 +228,7 @@ def _pnm(size: int, read: Read) -> str:
     if match is None:
         return "its header is not written yet"
     width, height, maximum = int(match[1]), int(match[2]), 1 if bitmap else int(match[3])
-    if head[1:2] in b"123":  # numbers as text, each at least a digit
-        return _short(size, match.end() + width * height * (3 if head[1:2] == b"3" else 1))
+    if head[1:2] in b"123":  # numbers as text: at least a digit each, and something between them
+        return _short(size, match.end() + width * height * {b"1": 1, b"2": 2, b"3": 6}[head[1:2]] - 1)
     row = (width + 7) // 8 if bitmap else width * (3 if head[1:2] == b"6" else 1) * (2 if maximum > 255 else 1)
     return _short(size, match.end() + row * height)
