@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import signal
+import struct
+import subprocess
 import sys
+import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,14 +23,14 @@ from inboxd.ledger import arrivals
 from inboxd.ledger.opening import Ledger
 from inboxd.ledger.rows import Counts
 
-COLUMNS = 70
+ROWS, COLUMNS = 40, 70
 
 
 class Terminal:
-    """A child on a pseudo-terminal."""
+    """What stands on the screen of a child that believes to be on one."""
 
-    def __init__(self, pid: int, master: int) -> None:
-        self.pid = pid
+    def __init__(self, child: subprocess.Popen[bytes], master: int) -> None:
+        self.child = child
         self.master = master
         self.seen = ""
 
@@ -43,19 +47,21 @@ class Terminal:
                 self.seen += chunk.decode()
         except OSError:  # how Linux tells that the other end is closed
             pass
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self.child.wait(60)
 
 
 @contextmanager
 def terminal(*arguments: str | Path, **env: str) -> Iterator[Terminal]:
-    pid, master = pty.fork()
-    if pid == 0:
-        os.environ.update({"TERM": "xterm-256color", "COLUMNS": str(COLUMNS), **env})
-        os.execv(sys.executable, [sys.executable, "-m", "inboxd", *map(str, arguments)])
-    try:
-        yield Terminal(pid, master)
-    finally:
-        os.close(master)
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+    command = [sys.executable, "-m", "inboxd", *map(str, arguments)]
+    environment = {**os.environ, "TERM": "xterm-256color", **env}
+    with subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=environment) as child:
+        os.close(slave)
+        try:
+            yield Terminal(child, master)
+        finally:
+            os.close(master)
 
 
 @pytest.fixture
@@ -78,7 +84,7 @@ def test_status_follows_until_ctrl_c(config: Path, clerk: Clerk) -> None:
         assert "[bold]markup[/bold]" in screen.seen
         clerk.finish(clerk.claim_pages(1)[0])
         screen.until("1/4")
-        os.kill(screen.pid, signal.SIGINT)
+        screen.child.send_signal(signal.SIGINT)
         assert screen.end() == 0
     assert "Traceback" not in screen.seen
 
