@@ -234,9 +234,21 @@ def test_what_a_dead_life_held_goes_back_and_is_taken_up_at_its_page(clerk: Cler
     assert clerk.do(claims.release_strays, clerk.run) == Strays(files=0, pages=0)
     again = {claim.file: claim for claim in clerk.claim(5)}
     assert (again[file].attempt, again[file].deaths) == (1, 0)  # it was open: not to blame
-    assert (again[opening].attempt, again[opening].deaths) == (2, 1)
+    assert (again[opening].attempt, again[opening].deaths) == (1, 0)  # nor that: it was opened in another process
     assert not clerk.do(claims.opened, file, 3)
-    assert [(page.number, page.attempt, page.deaths) for page in clerk.claim_pages()] == [(2, 2, 1), (3, 1, 0)]
+    assert [(page.number, page.attempt, page.deaths) for page in clerk.claim_pages()] == [(2, 1, 0), (3, 1, 0)]
+
+
+def test_a_death_counts_for_pages_in_an_engine_that_shared_the_dead_process(clerk: Clerk) -> None:
+    clerk.open(count=3)
+    inside, isolated, _waiting = clerk.claim_pages(3)
+    clerk.do(claims.admit, clerk.run, "inside", [inside.page])
+    clerk.do(claims.admit, clerk.run, "apart", [isolated.page], isolated=True)
+    clerk.start_run()
+    assert clerk.do(claims.release_strays, clerk.run) == Strays(files=1, pages=3)
+    (file,) = clerk.claim(1)
+    clerk.do(claims.opened, file.file, 3)
+    assert [(page.attempt, page.deaths) for page in clerk.claim_pages()] == [(2, 1), (1, 0), (1, 0)]
 
 
 def test_a_file_whose_pages_were_all_read_waits_for_its_outputs_only(clerk: Clerk) -> None:

@@ -157,7 +157,8 @@ def _allow(action: int, what: str | None, argument: str | None, database: str | 
 
 def _rows(cursor: sqlite3.Cursor) -> Iterator[tuple[object, ...]]:
     try:
-        yield from cursor
+        for row in cursor:  # noqa: UP028 - `yield from` would close the cursor, after the connection perhaps
+            yield row
     except sqlite3.Error as error:
         raise _refused(error) from error
 
