@@ -13,7 +13,9 @@ import pytest
 from inboxd import fonts
 from inboxd.cli import check_folders
 from inboxd.cli.finding import NoAnswer, patiently
-from inboxd.core.mounts import Mount
+from inboxd.ledger import lock
+from inboxd.ledger.opening import Ledger
+from inboxd.rooms import mounts
 
 from .conftest import Ended, Inboxd
 
@@ -115,14 +117,33 @@ def test_a_read_only_inbox_is_a_warning_that_names_user_and_mode(
 
 
 def test_shares_are_polled_and_never_hold_the_ledger(
-    inboxd: Inboxd, written: Path, monkeypatch: pytest.MonkeyPatch
+    inboxd: Inboxd, written: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(check_folders, "_mount", lambda _: Mount(b"/mnt", "cifs"))
+    mountinfo = tmp_path / "mountinfo"
+    mountinfo.write_text("1 0 0:9 / / rw - cifs //server/share rw\n")
+    monkeypatch.setattr(mounts, "MOUNTINFO", mountinfo)
     found = findings(inboxd("check", "--json", "--config", written))
-    assert "on cifs: looked at every 5 s" in found[f"inbox {written.parent}/in"][0][1]
-    level, says, _ = found[f"state {written.parent}/state"][0]
+    assert "polling every 5 s (cifs" in found[f"inbox {tmp_path}/in"][0][1]
+    level, says, _ = found[f"state {tmp_path}/state"][0]
     assert level == "fail"
     assert "cifs" in says
+    assert found["watching"][0][1].startswith("0 folders")
+    edit(written, 'in"\n', 'in"\nwatch = "events"\n')
+    assert findings(inboxd("check", "--json", "--config", written))[f"inbox {tmp_path}/in"][0][0] == "warn"
+
+
+def test_the_ledger_and_a_running_daemon_are_told(inboxd: Inboxd, written: Path) -> None:
+    path = written.parent / "state" / "ledger.sqlite"
+    assert "none yet" in findings(inboxd("check", "--json", "--config", written))["ledger"][0][1]
+    Ledger.open(path).close()
+    with lock.own(path):
+        found = findings(inboxd("check", "--json", "--config", written))
+    assert found["ledger"][0][0] == "ok"
+    assert f"process {os.getpid()}" in found["daemon"][0][1]
+    path.write_bytes(b"not a ledger, whatever it is" * 100)
+    ended = inboxd("check", "--json", "--config", written)
+    assert ended.code == 78
+    assert findings(ended)["ledger"][0][0] == "fail"
 
 
 def test_a_share_that_hangs_does_not_hang_the_check() -> None:

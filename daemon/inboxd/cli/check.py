@@ -47,10 +47,11 @@ def _look(named: Path | None, start_engine: bool) -> Iterator[Finding]:
         return
     yield Finding(Level.OK, "configuration", shown(path))
     # Not at the top: every other command would load them too.
-    from inboxd.cli import check_engine, check_folders, check_machine
+    from inboxd.cli import check_engine, check_folders, check_ledger, check_machine
 
     yield from check_folders.inboxes(settings)
     yield from check_folders.state(settings)
+    yield from check_ledger.ledger(settings)
     yield from check_machine.watches(settings)
     yield from check_machine.scripts()
     yield from check_machine.graphics(settings)

@@ -1,4 +1,4 @@
-"""Looks at the engine and the ledger for `inboxd check`."""
+"""Looks at the engine for `inboxd check`."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from inboxd import config
 from inboxd.cli.finding import Finding, Level, NoAnswer, patiently
 from inboxd.cli.printing import shown, size
-from inboxd.core import mounts
 from inboxd.core.naming import PREFIX
+from inboxd.rooms import mounts
 
 _PROBE = os.fsdecode(PREFIX) + "check-{}"
 
@@ -44,8 +44,9 @@ def state(settings: config.Settings) -> Iterator[Finding]:
     folder = settings.state_dir
     about = f"state {shown(folder)}"
     nearest = next(place for place in (folder, *folder.parents) if place.exists())
-    if (mount := _mount(nearest)) is not None and mount.is_remote:
-        says = f"lies on {mount.fstype}, where SQLite's locks can't be trusted"
+    site = mounts.plan(os.fsencode(nearest), "auto").site
+    if site.polled:
+        says = f"lies on {site.mount.fstype}, where SQLite's locks can't be trusted"
         yield Finding(Level.FAIL, about, says, "Set `state` to a folder on a disk of this machine.")
         return
     if (refusal := _write_refusal(nearest)) is not None:
@@ -64,24 +65,12 @@ def state(settings: config.Settings) -> Iterator[Finding]:
 
 
 def _watching(about: str, inbox: config.Inbox) -> Finding:
-    """How changes in an inbox would be noticed; the daemon decides the same way, for each mount below it too."""
-    mount = _mount(Path(inbox.path))
-    kind = mount.fstype if mount is not None else "an unknown filesystem"
-    if inbox.watch == "poll":
-        return Finding(Level.OK, about, f"is readable; looked at every {inbox.poll_interval:g} s, as configured")
-    if mount is not None and not mount.is_remote:
-        says = f"is readable; on {kind}: watched by events, and looked at every {inbox.rescan_interval:g} s"
-        return Finding(Level.OK, about, says)
-    if inbox.watch == "events":
-        says = f"is readable; on {kind}, where events miss what other machines do"
-        return Finding(Level.WARN, about, says, 'Set watch = "auto", or a short rescan_interval.')
-    says = f"is readable; on {kind}: looked at every {inbox.poll_interval:g} s, as events miss what other machines do"
+    """How changes in an inbox will be noticed; decided by the very code that the daemon decides with."""
+    plan = mounts.plan(os.fsencode(inbox.path), inbox.watch)
+    says = f"can be read; noticed by {plan.describe(inbox.poll_interval)}"
+    if inbox.watch == "events" and mounts.plan(os.fsencode(inbox.path), "auto").site.polled:
+        return Finding(Level.WARN, about, f"{says}, which miss what other machines do there", 'Set watch = "auto".')
     return Finding(Level.OK, about, says)
-
-
-def _mount(folder: Path) -> mounts.Mount | None:
-    table = mounts.parse(Path("/proc/self/mountinfo").read_bytes())
-    return mounts.mount_of(os.fsencode(folder.resolve()), table)
 
 
 def _target(about: str, folder: Path) -> Iterator[Finding]:

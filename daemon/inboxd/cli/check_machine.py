@@ -12,6 +12,7 @@ from inboxd import config, fonts, gpus, profiles
 from inboxd.cli.finding import Finding, Level
 from inboxd.cli.printing import size
 from inboxd.errors import InboxdError
+from inboxd.rooms import mounts
 
 _INOTIFY = Path("/proc/sys/fs/inotify")
 _COUNTING_S = 2.0
@@ -71,7 +72,8 @@ def watches(settings: config.Settings) -> Iterator[Finding]:
         advice = 'Set watch = "poll" for the inboxes.'
         yield Finding(Level.WARN, "watching", f"the kernel has no inotify ({error.strerror})", advice)
         return
-    needed, whole = _folders([inbox for inbox in settings.inbox if inbox.watch != "poll"])
+    watched = [inbox for inbox in settings.inbox if not mounts.plan(os.fsencode(inbox.path), inbox.watch).site.polled]
+    needed, whole = _folders(watched)
     count = f"{needed}{'' if whole else ' or more'} folders"
     if needed + _SPARE_WATCHES > limit:
         advice = "Raise it: echo fs.inotify.max_user_watches=524288 > /etc/sysctl.d/inboxd.conf && sysctl --system"
