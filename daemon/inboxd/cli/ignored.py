@@ -42,7 +42,7 @@ def ignored(config: Path | None, outputs: bool, as_json: bool) -> None:
         return
     table(("path", "rule", "why"), ((path, rule.glob, rule.why) for path, rule in found))
     if unlisted:
-        say(f"Not listed: {unlisted} outputs of inboxd (--outputs lists them).", error=True)
+        say(f"Not listed: {unlisted} output{'s' if unlisted > 1 else ''} of inboxd (see --outputs).", error=True)
 
 
 def _walk(inbox: Inbox, reader: Reader | None) -> Iterator[tuple[bytes, Rule, bool]]:

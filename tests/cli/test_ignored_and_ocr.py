@@ -1,0 +1,103 @@
+"""What is never taken, and reading files without a daemon."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from tests.ledger.clerk import Clerk
+
+from inboxd.ledger import deliveries
+from inboxd.ledger.opening import Ledger
+from inboxd.model import Written
+
+from .conftest import Inboxd
+
+SAMPLES = Path(__file__).parents[1] / "samples"
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    (tmp_path / "in").mkdir()
+    file = tmp_path / "c.toml"
+    file.write_text(
+        f'state = "{tmp_path}/state"\n[engine]\nname = "null"\n'
+        f'[[inbox]]\npath = "{tmp_path}/in"\nexclude = ["drafts"]\n'
+    )
+    return file
+
+
+def test_ignored_names_the_rule(inboxd: Inboxd, config: Path) -> None:
+    inbox = config.parent / "in"
+    for name in ("scan.pdf", "._scan.pdf", "big.pdf.crdownload", "@eaDir/scan.pdf", "drafts/a.pdf", "sub/~$a.docx"):
+        (inbox / name).parent.mkdir(exist_ok=True)
+        (inbox / name).write_bytes(b"x")
+    (inbox / "scan.pdf.md").write_bytes(b"an output")
+    ended = inboxd("ignored", "--json", "--config", config)
+    assert ended.code == 0
+    told = {os.path.relpath(row["path"], inbox): (row["glob"], row["why"]) for row in json.loads(ended.out)}
+    assert told.keys() == {"._scan.pdf", "big.pdf.crdownload", "@eaDir", "drafts", "sub/~$a.docx"}
+    assert all(glob and why for glob, why in told.values())
+    plain = inboxd("ignored", "--config", config)
+    assert "Not listed: 1 output of" in plain.err
+    assert "scan.pdf.md" in inboxd("ignored", "--outputs", "--config", config).out
+
+
+def test_ignored_knows_outputs_by_the_ledger(inboxd: Inboxd, config: Path) -> None:
+    inbox = config.parent / "in"
+    (inbox / "moved.txt").write_bytes(b"the name tells nothing")
+    with Ledger.open(config.parent / "state" / "ledger.sqlite") as ledger:
+        clerk = Clerk(ledger)
+        output = Written(os.fsencode(inbox / "moved.txt"), "txt", "0" * 64, 22)
+        clerk.do(deliveries.delivered, clerk.read(), [output])
+    assert "moved.txt" in inboxd("ignored", "--outputs", "--config", config).out
+    assert "moved.txt" not in inboxd("ignored", "--config", config).out
+
+
+def test_ignored_tells_of_a_folder_that_cannot_be_listed(inboxd: Inboxd, config: Path) -> None:
+    (config.parent / "in").rmdir()
+    ended = inboxd("ignored", "--config", config)
+    assert ended.code == 0
+    assert "cannot be listed: No such file" in ended.out
+
+
+@pytest.mark.parametrize("form", ["txt", "md", "json"])
+def test_ocr_prints_the_text(process: Inboxd, config: Path, form: str) -> None:
+    ended = process("ocr", SAMPLES / "nl_notice_digital.pdf", "--format", form, "--config", config)
+    assert ended.code == 0, ended.err
+    assert ended.err == ""
+    if form == "json":
+        assert json.loads(ended.out)["pages"]
+    else:
+        assert ended.out.strip()
+    assert not (config.parent / "state").exists()
+
+
+def test_ocr_writes_beside_and_over_nothing(process: Inboxd, config: Path, tmp_path: Path) -> None:
+    file = tmp_path / "letter.png"
+    file.write_bytes((SAMPLES / "en_report.png").read_bytes())
+    (tmp_path / "letter.png.md").write_text("mine")
+    ended = process("ocr", file, "--beside", "--format", "md", "--config", config)
+    assert ended.code == 0, ended.err
+    assert ended.out == f"{tmp_path}/letter.png.2.md\n"
+    assert (tmp_path / "letter.png.md").read_text() == "mine"
+    assert (tmp_path / "letter.png.2.md").read_text()
+
+
+def test_ocr_goes_on_after_a_file_that_cannot_be_read(process: Inboxd, config: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken\x1b[31m.pdf"
+    broken.write_bytes(b"%PDF-1.7\nnothing more")
+    ended = process("ocr", broken, SAMPLES / "en_report.png", "--config", config)
+    assert ended.code == 1
+    assert ended.out.strip()
+    assert "broken" in ended.err
+    assert "\x1b" not in ended.err
+
+
+def test_ocr_of_what_is_no_file(inboxd: Inboxd, config: Path, tmp_path: Path) -> None:
+    for wrong in (tmp_path, tmp_path / "nonesuch.pdf"):
+        ended = inboxd("ocr", wrong, "--config", config)
+        assert ended.code == 1
+        assert "is not a file" in ended.err
