@@ -97,6 +97,7 @@ CREATE TABLE pages (
     reason TEXT DEFAULT '' NOT NULL,
     attempts INTEGER DEFAULT 0 NOT NULL,
     deaths INTEGER DEFAULT 0 NOT NULL,
+    at_risk INTEGER DEFAULT 0 NOT NULL,
     next_try_at TEXT,
     run INTEGER,
     batch INTEGER,

@@ -26,7 +26,9 @@ class NullEngine:
 
     def __init__(self, delay: float = 0.0, pages_in_flight: int = 64) -> None:
         self._delay = delay
-        self._limits = Limits(pages_in_flight, min(16, pages_in_flight), batch_wait_s=0.005, deterministic=True)
+        self._limits = Limits(
+            pages_in_flight, min(16, pages_in_flight), batch_wait_s=0.005, deterministic=True, isolated=True
+        )
         self._open = False
 
     @property

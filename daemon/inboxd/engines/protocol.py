@@ -23,6 +23,7 @@ class Limits:
     longest_edge: int = 1540
     grid: int = 1
     deterministic: bool = False  # reading the same page again gives the same text: no use in trying
+    isolated: bool = False  # pages are read outside the daemon's process: its death is no page's fault
 
 
 class Engine(Protocol):

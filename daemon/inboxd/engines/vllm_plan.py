@@ -61,6 +61,7 @@ class Plan:
             longest_edge=self.model.longest_edge,
             grid=self.model.grid,
             deterministic=self.model.deterministic,
+            isolated=True,
         )
 
 

@@ -182,7 +182,14 @@ def claim_pages(conn: Connection, limit: int, run: RunId, *, alone: bool = False
         conn.execute(
             update(pages)
             .where(pages.c.id.in_(chunk))
-            .values(state=PageState.IN_FLIGHT, attempts=pages.c.attempts + 1, run=run, claimed=at, next_try_at=None)
+            .values(
+                state=PageState.IN_FLIGHT,
+                attempts=pages.c.attempts + 1,
+                at_risk=0,
+                run=run,
+                claimed=at,
+                next_try_at=None,
+            )
         )
     begun = Counter(claim.file for claim in claims)
     if begun:
@@ -195,14 +202,19 @@ def waits_alone(conn: Connection, *, now: float) -> bool:
     return conn.execute(_ALONE, {"at": stamp(now), "limit": 1}).first() is not None
 
 
-def admit(conn: Connection, run: RunId, engine: str, pages_: Sequence[PageId], *, now: float) -> BatchId:
-    """Pages that go to the engine together: a row for the micro-batch, before the engine sees it."""
+def admit(
+    conn: Connection, run: RunId, engine: str, pages_: Sequence[PageId], *, isolated: bool = False, now: float
+) -> BatchId:
+    """Pages that go to the engine together: a row for the micro-batch, before the engine sees it.
+
+    Unless the engine is `isolated` from the daemon's process, the daemon's death while they are in it counts as theirs.
+    """
     row = conn.execute(
         insert(batches).values(run=run, engine=engine, pages=len(pages_), admitted=stamp(now)).returning(batches.c.id)
     )
     batch = BatchId(row.scalar_one())
     for chunk in chunks(pages_):
-        conn.execute(update(pages).where(pages.c.id.in_(chunk)).values(batch=batch))
+        conn.execute(update(pages).where(pages.c.id.in_(chunk)).values(batch=batch, at_risk=int(not isolated)))
     return batch
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, bindparam, case, select, text, update
+from sqlalchemy import Connection, bindparam, select, text, update
 
 from inboxd.core.lifecycle import FINAL_PAGE, FileState, IllegalMove
 from inboxd.ledger import conditions as when
@@ -70,6 +70,16 @@ _PUT_BACK = (
     .where(text(when.IN_FLIGHT))
     .values(state=PageState.PENDING, deaths=pages.c.deaths + bindparam("died"))
     .returning(pages.c.file, pages.c.number)
+)
+_STRAY = (
+    update(pages)
+    .where(text(when.IN_FLIGHT), pages.c.run != bindparam("run_"))
+    .values(
+        state=PageState.PENDING,
+        attempts=pages.c.attempts - 1 + pages.c.at_risk,
+        deaths=pages.c.deaths + pages.c.at_risk,
+    )
+    .returning(pages.c.file, pages.c.number, pages.c.at_risk)
 )
 
 
@@ -182,29 +192,18 @@ def release_files(conn: Connection, files_: Sequence[FileId], *, now: float) -> 
 def release_strays(conn: Connection, run: RunId, *, now: float) -> Strays:
     """Put back what earlier lives held when they died: `run` is the life that begins.
 
-    Pages in flight, and files that were just being opened, count a death; files that were open don't.
+    Only pages that were in an engine inside the dead process count an attempt and a death. What was being opened,
+    rendered or read in a process of its own can't have been the cause: kill the daemon as often as you like.
     """
-    held = conn.execute(_PUT_BACK.where(pages.c.run != run), {"died": 1}).all()
-    _died(conn, held, now=now)
-    was_opening = files.c.pages.is_(None)
-    stray = conn.execute(
+    held = conn.execute(_STRAY, {"run_": run}).all()
+    _died(conn, [row for row in held if row.at_risk], now=now)
+    stray = conn.scalars(
         update(files)
         .where(text(when.BEING_READ), files.c.run != run)
-        .values(
-            state=FileState.READY,
-            attempts=case((was_opening, files.c.attempts), else_=files.c.attempts - 1),
-            deaths=case((was_opening, files.c.deaths + 1), else_=files.c.deaths),
-        )
-        .returning(files.c.id, files.c.pages)
+        .values(state=FileState.READY, attempts=files.c.attempts - 1)
+        .returning(files.c.id)
     ).all()
-    at = stamp(now)
-    happened(
-        conn,
-        *(
-            event(at, "released", "" if row.pages is not None else "its process died opening it", file=row.id, run=run)
-            for row in stray
-        ),
-    )
+    happened(conn, *(event(stamp(now), "released", file=file, run=run) for file in stray))
     return Strays(len(stray), len(held))
 
 

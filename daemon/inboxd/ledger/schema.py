@@ -106,6 +106,7 @@ pages = Table(
     Column("reason", TEXT, nullable=False, server_default=""),
     Column("attempts", INTEGER, nullable=False, server_default=text("0")),
     Column("deaths", INTEGER, nullable=False, server_default=text("0")),
+    Column("at_risk", INTEGER, nullable=False, server_default=text("0")),  # in an engine that shares our process
     Column("next_try_at", TEXT),
     Column("run", INTEGER, ForeignKey("runs.id")),
     Column("batch", INTEGER, ForeignKey("batches.id")),

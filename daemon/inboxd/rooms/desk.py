@@ -80,10 +80,10 @@ class Desk:
                 await self.failed(claim, PageFailure("reading it ended the process each time", permanent=True))
         return [claim for claim in taken if claim.page in self.claimed]
 
-    async def admit(self, engine: str, batch: Sequence[Rendered]) -> BatchId:
+    async def admit(self, engine: str, batch: Sequence[Rendered], *, isolated: bool) -> BatchId:
         """Record a micro-batch before the engine sees it."""
         pages = [rendered.claim.page for rendered in batch]
-        return await self._ledger.write(claims.admit, self._run, engine, pages, now=time.time())
+        return await self._ledger.write(claims.admit, self._run, engine, pages, isolated=isolated, now=time.time())
 
     async def read(
         self, rendered: Rendered, text: PageText, batch: BatchId, by: ReadBy, *, queue_s: float, final: bool

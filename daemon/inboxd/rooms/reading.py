@@ -110,7 +110,7 @@ class ReadingRoom:
         batch = [self._waiting.popleft() for _ in range(size)]
         self._in_flight.update((rendered.claim.page, rendered) for rendered in batch)
         self._pulse.in_flight = len(self._in_flight)
-        batch_id = await self._desk.admit(self._by.engine, batch)
+        batch_id = await self._desk.admit(self._by.engine, batch, isolated=self._engine.limits.isolated)
         for rendered in batch:
             read = group.create_task(self._read(rendered, batch_id, self._by))
             reads.add(read)
