@@ -114,7 +114,7 @@ class Profiles:
 
     def model(self, name: str) -> Model | None:
         """The model row of that name or Hugging Face id."""
-        return next((row for row in self.models if name in (row.name, row.repository)), None)
+        return next((row for row in self.models if name and name in (row.name, row.repository)), None)
 
     def model_of(self, architecture: str) -> Model:
         """The row for a model folder whose config.json names that class: `generic` where no row does."""

@@ -4,7 +4,9 @@ import click
 
 from inboxd import __version__
 from inboxd.cli.check import check
+from inboxd.cli.fetch_model import fetch_model
 from inboxd.cli.files import files
+from inboxd.cli.gpus import gpus
 from inboxd.cli.ignored import ignored
 from inboxd.cli.init import init
 from inboxd.cli.install_service import install_service, uninstall_service
@@ -23,6 +25,8 @@ from inboxd.cli.version import version
 VERBS = (
     init,
     check,
+    gpus,
+    fetch_model,
     run,
     status,
     files,

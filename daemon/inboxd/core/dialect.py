@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from inboxd.model import Box
 
@@ -19,10 +20,11 @@ _THOUSAND = 1000
 
 
 def read(text: str, dialect: str, width: int, height: int, confidence: float) -> tuple[str, tuple[Box, ...]]:
-    """The text as Markdown, and what the model placed, in pixels of a page of `width` × `height`.
+    """The text as Markdown in NFC, and what the model placed, in pixels of a page of `width` × `height`.
 
     Boxes get the page's `confidence`: the model gives none of its own.
     """
+    text = unicodedata.normalize("NFC", text).strip()  # never NFKC, which makes 11/2 of 1½
     match dialect:
         case "lightonocr":
             return mended_math(text), ()

@@ -135,19 +135,16 @@ class Core:
         return [answer async for answer in answers][-1]
 
     async def _shut_down(self) -> None:
-        mine = asyncio.current_task()
-        calls = [task for task in asyncio.all_tasks() if task is not mine and task is not self._listener]
-        for task in calls:
-            task.cancel()
-        await asyncio.gather(*calls, return_exceptions=True)
+        listener = getattr(self._engine, "output_handler", None)
+        calls = asyncio.all_tasks() - {asyncio.current_task(), listener}
+        # The calls first: aborting a request needs vLLM's listener. Left alive, that would report a death.
+        for tasks in (calls, {listener} - {None}):
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
         if self._engine is not None:
             self._engine.shutdown()
             self._engine = None
-
-    @property
-    def _listener(self) -> asyncio.Task[None] | None:
-        """vLLM's task that takes outputs in; aborting a request needs it alive."""
-        return getattr(self._engine, "output_handler", None)
 
 
 _ALLOCATOR = {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}

@@ -187,8 +187,7 @@ class VllmEngine:
         from vllm.v1.engine.exceptions import EngineGenerateError
 
         began = time.monotonic()
-        # A read-only array would make torch warn, and vLLM has no way to take one.
-        pixels = np.require(page.pixels, requirements=["C", "W"])
+        pixels = _on_grid(page.pixels, self._limits.grid)
         try:
             output = await core.read(self._prompt, pixels, self._sampling(attempt, max_tokens))
         except EngineLost:
@@ -280,6 +279,15 @@ def arguments(plan: Plan, ready: tuple[Gpu, ...], *, compiled: bool) -> dict[str
         chosen["gpu_memory_utilization"] = memory_fraction(least.total, least.free, profile.memory_share)
         chosen["tensor_parallel_size"] = len(ready)
     return chosen
+
+
+def _on_grid(pixels: np.ndarray, grid: int) -> np.ndarray:
+    """Pixels as the model's processor takes them without a resize: padded white to its grid, and writable for torch."""
+    height, width = pixels.shape[:2]
+    rows, columns = -height % grid, -width % grid
+    if rows or columns:
+        pixels = np.pad(pixels, ((0, rows), (0, columns), (0, 0)), constant_values=255)
+    return np.require(pixels, requirements=["C", "W"])
 
 
 def _resident(pid: int) -> int:

@@ -1,0 +1,55 @@
+"""`inboxd fetch-model`: bring a model to this machine, whole."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from inboxd.cli import given
+from inboxd.cli.printing import say, shown, size
+from inboxd.errors import ConfigError, UsageError
+
+
+@click.command("fetch-model")
+@click.argument("name", required=False)
+@given.config_option
+@click.option(
+    "--to", type=given.PATH, metavar="FOLDER", help="Put it there; else under `state`, where the engine looks."
+)
+@click.option("--revision", default="main", metavar="REV", help="A branch, tag or commit of the repository.")
+def fetch_model(name: str | None, config: Path | None, to: Path | None, revision: str) -> None:
+    """Bring a model from Hugging Face and verify it.
+
+    NAME is a profile of etc/models.toml or a Hugging Face id; without it, the configured model. A download that
+    was cut off goes on where it stopped. Afterwards the engine needs no network.
+    """
+    from inboxd import hub, profiles
+    from inboxd.config import Settings
+    from inboxd.engines import vllm_model
+
+    try:
+        settings = given.settings(config)
+    except ConfigError:
+        if config is not None or to is None:
+            raise
+        settings = Settings()
+    rows = profiles.load(settings.engine.profiles)
+    wanted = name or settings.engine.model or rows.default_model.name
+    row = rows.model(wanted)
+    repository = row.repository if row else wanted
+    if "/" not in repository:
+        names = ", ".join(row.name for row in rows.models if row.repository)
+        raise UsageError(f"{wanted!r} is no model profile with a repository, and no Hugging Face id", f"Try: {names}")
+    folder = to or vllm_model.fetched(settings.state_dir / "models", repository)
+
+    found = hub.look(repository, revision)
+    say(f"{repository} at {found.commit[:12]}: {len(found.files)} files, {size(found.size)}")
+    with click.progressbar(
+        length=found.size, label="fetching", show_pos=False, hidden=not sys.stderr.isatty(), file=sys.stderr
+    ) as bar:
+        hub.bring(found, folder, bar.update)
+    if (trouble := vllm_model.trouble(folder)) is not None:
+        raise hub.HubError(f"{repository} came whole, but is no model for vLLM: {trouble}", "Is it the right one?")
+    say(f"{shown(folder)} is whole: every file has the hash that the hub gives.")

@@ -1,0 +1,131 @@
+"""The vLLM engine on a real model: what every engine must do, and what only this one can get wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("vllm", reason="vLLM is not installed here: run `make test-vllm`, which brings its own")
+
+import conformance
+import pages
+import tiny
+
+from inboxd.engines import vllm_golden
+from inboxd.engines.protocol import Engine
+from inboxd.errors import EngineLost, EngineUnusable
+from inboxd.model import PageText
+
+
+
+class TestVllm(conformance.Conformance):
+    reads = False  # English print is all that the tiny checkpoint knows
+
+    @staticmethod
+    def make() -> Engine:
+        return tiny.engine()
+
+    def test_a_blank_page_gives_empty_text(self, engine: Engine, loop: asyncio.Runner) -> None:
+        """Not this model: it was never shown one. That it answers is all that can be asked."""
+        assert isinstance(loop.run(engine.read(conformance.blank(300, 420))), PageText)
+
+    def test_says_what_a_page_cost(self, engine: Engine, loop: asyncio.Runner) -> None:
+        reading = loop.run(engine.read(vllm_golden.page(28)))
+        assert isinstance(reading, PageText)
+        assert reading.text == "\n".join(vllm_golden.LINES)
+        assert reading.finish == "stop"
+        assert reading.tokens_in == 20 * 10 + 19  # image tokens, and the prompt round them
+        assert reading.tokens_out == len(reading.text) + 1  # one token a byte, and the end
+        assert reading.first_token_s is not None and 0 < reading.first_token_s <= reading.read_s
+        assert reading.mean_logprob is not None and -0.1 < reading.mean_logprob < 0
+        assert reading.confidence is not None and 0.9 < reading.confidence < 1
+
+    def test_fifty_pages_at_once_read_as_they_do_one_by_one(self, engine: Engine, loop: asyncio.Runner) -> None:
+        truths = ["\n".join(pages.lines(seed)) for seed in range(50)]
+        drawn = [pages.draw(truth.split("\n")) for truth in truths]
+
+        async def together() -> list[object]:
+            return await asyncio.gather(*(engine.read(page) for page in drawn))
+
+        at_once = [reading.text for reading in loop.run(together()) if isinstance(reading, PageText)]
+        one_by_one = [loop.run(engine.read(page)) for page in drawn]
+        assert at_once == [reading.text for reading in one_by_one if isinstance(reading, PageText)]
+        assert sum(map(pages.errors, at_once, truths)) / len(truths) <= 0.05
+
+    def test_the_window_is_what_the_kv_cache_holds(self, engine: Engine, loop: asyncio.Runner) -> None:
+        assert engine.limits.pages_in_flight == 8  # the seats: 1 GiB of KV would hold many more
+        assert "tokens" in loop.run(engine.start()).details["kv_cache"]
+
+    def test_gives_memory_back_when_asked(self, engine: Engine, loop: asyncio.Runner) -> None:
+        assert "MiB" in loop.run(tiny.relieve(engine))
+
+
+@pytest.fixture(scope="module")
+def loop() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+def test_pages_in_flight_are_lost_with_a_killed_engine_and_read_by_the_next(loop: asyncio.Runner) -> None:
+    engine = tiny.engine()
+
+    async def die_and_live() -> None:
+        await engine.start()
+        reads = [asyncio.create_task(engine.read(vllm_golden.page(28))) for _ in range(engine.limits.pages_in_flight)]
+        await asyncio.sleep(0.2)  # let them reach the engine: a page takes longer than that
+        for pid in engine.processes:
+            os.kill(pid, signal.SIGKILL)
+        outcomes = await asyncio.gather(*reads, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [EngineLost] * len(reads)
+        with pytest.raises(EngineLost):
+            await engine.read(vllm_golden.page(28))
+        assert await engine.memory() is None
+        await engine.close()
+        await engine.start()
+        reading = await engine.read(vllm_golden.page(28))
+        assert isinstance(reading, PageText) and vllm_golden.wrong(reading) is None
+        await engine.close()
+
+    loop.run(die_and_live())
+
+
+def test_a_page_that_runs_past_its_limit_says_so(loop: asyncio.Runner) -> None:
+    engine = tiny.engine("tiny-lightonocr-cut")
+
+    async def read() -> object:
+        await engine.start()
+        try:
+            return await engine.read(vllm_golden.page(28))
+        finally:
+            await engine.close()
+
+    reading = loop.run(read())
+    assert isinstance(reading, PageText)
+    assert (reading.finish, reading.tokens_out) == ("length", 20)
+
+
+def test_a_model_that_cannot_read_the_golden_page_is_refused(loop: asyncio.Runner, tmp_path: Path) -> None:
+    broken = tiny.with_other_weights(tmp_path)
+    with pytest.raises(EngineUnusable, match="does not read the test page"):
+        loop.run(tiny.engine(model=broken).start())
+
+
+def test_a_model_cut_short_is_refused_before_anything_is_loaded(loop: asyncio.Runner, tmp_path: Path) -> None:
+    short = tiny.copy(tmp_path)
+    weights = short / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:5_000_000])
+    with pytest.raises(EngineUnusable, match="cut short: 5,000,000 of"):
+        loop.run(tiny.engine(model=short).start())
+
+
+def test_a_failed_start_names_the_cause_that_the_engine_process_saw(loop: asyncio.Runner, tmp_path: Path) -> None:
+    odd = tiny.copy(tmp_path)
+    config = odd / "config.json"
+    config.write_text(config.read_text().replace('"intermediate_size": 512', '"intermediate_size": 500', 1))
+    with pytest.raises(EngineUnusable, match=r"vLLM does not start: .*(size|shape)"):
+        loop.run(tiny.engine(model=odd).start())
