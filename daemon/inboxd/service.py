@@ -201,7 +201,7 @@ class _Life:
         self._checkup = checkup = Checkup(
             settings.health, Vitals(pulse), engine, ledger, self._reader, run_id, self.end, self._promises
         )
-        self._chores = chores = Chores(settings, ledger, self._reader, inbox, spool, checkup, self.end)
+        self._chores = chores = Chores(settings, ledger, self._reader, inbox, spool, checkup.check, self.end)
 
         def activity() -> str:
             return checkup.trouble or self._space or (READING if reading.info else "starting the engine")

@@ -84,9 +84,9 @@ class Life:
 
 def test_every_checkup_is_a_row(tmp_path: Path) -> None:
     async def story(life: Life) -> None:
-        await life.checkup()
+        await life.checkup.check()
         life.engine.feels = ILL
-        await life.checkup()
+        await life.checkup.check()
         with Reader(life.path) as reader:
             _, rows = reader.query("SELECT host_rss, torch_reserved, extra FROM memory_samples ORDER BY id")
             first, second = list(rows)
@@ -101,9 +101,9 @@ def test_every_checkup_is_a_row(tmp_path: Path) -> None:
 def test_illness_ends_the_life_with_its_reason(tmp_path: Path) -> None:
     async def story(life: Life) -> None:
         life.engine.feels = ILL
-        await life.checkup()
+        await life.checkup.check()
         assert life.ended == []
-        await life.checkup()
+        await life.checkup.check()
         [(code, why)] = life.ended
         assert code is Exit.RECYCLE and "fragmentation 20.0% of the 10.0 GiB" in why
 
@@ -114,14 +114,14 @@ def test_relief_comes_first_and_is_remembered(tmp_path: Path) -> None:
     async def story(life: Life) -> None:
         life.engine.feels = ILL
         for _ in range(4):
-            await life.checkup()
+            await life.checkup.check()
         assert life.ended == []
         [(event, detail)] = life.events()
         assert event == "relieved" and detail.startswith("emptied the cache: memory fragmentation")
         life.engine.helps = False  # type: ignore[attr-defined]
         life.engine.feels = ILL
         for _ in range(2):
-            await life.checkup()
+            await life.checkup.check()
         assert [code for code, _ in life.ended] == [Exit.RECYCLE]
 
     Life(tmp_path, Curable()).live(story)
@@ -131,11 +131,11 @@ def test_a_restart_that_would_not_help_is_told_once_and_so_is_getting_well(tmp_p
     async def story(life: Life) -> None:
         life.engine.feels = ILL
         for _ in range(4):
-            await life.checkup()
+            await life.checkup.check()
         assert life.ended == []
         assert "within the hour" in life.checkup.trouble
         life.engine.feels = WELL
-        await life.checkup()
+        await life.checkup.check()
         assert life.checkup.trouble == ""
         assert [event for event, _ in life.events()] == ["exhausted", "healthy"]
 
@@ -146,10 +146,10 @@ def test_settings_can_change_while_it_lives(tmp_path: Path) -> None:
     async def story(life: Life) -> None:
         life.engine.feels = ILL
         life.checkup.settings = Health(samples=1, min_life=0, fragmentation=0.5)
-        await life.checkup()
+        await life.checkup.check()
         assert life.ended == []
         life.checkup.settings = Health(samples=1, min_life=0, fragmentation=0.1)
-        await life.checkup()
+        await life.checkup.check()
         assert len(life.ended) == 1
 
     Life(tmp_path, Ailing()).live(story)

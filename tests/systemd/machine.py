@@ -33,11 +33,11 @@ def unfit() -> str | None:
     return None
 
 
-def until(condition: Callable[[], object], what: str, seconds: float = PATIENCE_S) -> None:
-    """Wait for a condition; says what was waited for if it does not come."""
+def until(condition: Callable[[], object], what: Callable[[], str] | str, seconds: float = PATIENCE_S) -> None:
+    """Wait for a condition; says what was waited for, as of then, if it does not come."""
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, f"waited {seconds:.0f} s for: {what}"
+        assert time.monotonic() < end, f"waited {seconds:.0f} s for: {what() if callable(what) else what}"
         time.sleep(0.05)
 
 
@@ -56,7 +56,7 @@ class Machine:
         self._cgroup.mkdir()
         overlay = self._scratch / "machine"
         overlay.mkdir()
-        join_and_go = f'echo $$ > "$0" && exec unshare {" ".join(NAMESPACES)} bash "$@"'
+        join_and_go = f'echo $$ > "$0" && exec setpriv --pdeathsig KILL unshare {" ".join(NAMESPACES)} bash "$@"'
         with self._log.open("wb") as log:
             self._outer = subprocess.Popen(
                 ["sh", "-c", join_and_go, self._cgroup / "cgroup.procs", HERE / "boot.sh", overlay, CHECKOUT],

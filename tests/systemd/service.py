@@ -66,7 +66,7 @@ class Service:
         )
 
     def start(self) -> None:
-        self.machine.run("systemctl", "start", "inboxd")
+        assert self.machine.run("systemctl", "start", "inboxd", check=False).returncode == 0, self.journal()
 
     def order(self, what: str, content: str = "") -> None:
         self.machine.write(f"{ORDERS}/{what}", content)
@@ -128,7 +128,7 @@ class Service:
             rows = self.sql(query)
             return bool(rows) and rows[0][0] >= at_least
 
-        until(reached, f"{query} ≥ {at_least}", seconds)
+        until(reached, lambda: f"{query} ≥ {at_least}: {self.sql(query)}\n{self.journal()}", seconds)
 
 
 DRAW = """

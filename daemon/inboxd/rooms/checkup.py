@@ -57,7 +57,7 @@ class Checkup:
         """What a person should look at; "" while there is nothing."""
         return self._last.reason if isinstance(self._last, Exhausted) else ""
 
-    async def __call__(self) -> None:
+    async def check(self) -> None:
         """Take a sample, write it down, judge and act."""
         with self._promises.within("taking a health sample", SAMPLE_S):
             sample = await self._vitals.sample(self._engine)

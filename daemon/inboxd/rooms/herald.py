@@ -11,6 +11,8 @@ from inboxd.ledger.reading import Reader
 from inboxd.ledger.rows import Counts
 from inboxd.notify import Notifier
 
+READING = "reading"
+"""What the daemon is at when nothing stands in its way."""
 LOOK_S = 0.1
 TELL_S = 2.0
 PATIENCE_S = 15.0
@@ -55,8 +57,9 @@ class Herald:
 def sentence(activity: str, counts: Counts) -> str:
     """One line for `systemctl status`."""
     waiting = counts.files[FileState.SETTLING] + counts.files[FileState.READY] + counts.files[FileState.RETRYING]
+    idle = activity == READING and not counts.pages_open
     parts = [
-        "paused" if counts.paused else activity,
+        "paused" if counts.paused else "idle" if idle else activity,
         f"{counts.pages_in_flight} pages in flight",
         f"{counts.pages_open - counts.pages_in_flight} to read",
         f"{counts.pages_done} read",
