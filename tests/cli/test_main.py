@@ -124,6 +124,12 @@ def test_a_reader_that_leaves_early_is_no_error(process: Inboxd, tmp_path: Path)
     assert err == b""
 
 
+def test_shells_complete_verbs(process: Inboxd) -> None:
+    ended = process(_INBOXD_COMPLETE="bash_complete", COMP_WORDS="inboxd sta", COMP_CWORD="1")
+    assert "status" in ended.out
+    assert "inboxd" in process(_INBOXD_COMPLETE="bash_source").out
+
+
 def test_names_from_everywhere_pass_a_locale_that_lacks_them(process: Inboxd, tmp_path: Path) -> None:
     ended = process("init", "--config", "c.toml", "--inbox", "受信箱", "--state", "st", LC_ALL="C", PYTHONUTF8="0")
     assert ended.code == 0

@@ -7,12 +7,14 @@ import sys
 from collections.abc import Sequence
 
 import click
+from click.shell_completion import shell_complete
 
 from inboxd.core.showing import one_line
 from inboxd.errors import Exit, InboxdError
 
 _INTERRUPTED = 130  # as a shell reports SIGINT
 _READER_GONE = 141  # as a shell reports SIGPIPE
+_COMPLETE = "_INBOXD_COMPLETE"  # set by a shell that wants to complete a command line
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,23 +35,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _carry_out(arguments: Sequence[str] | None) -> int:
+    """As click's own `main`, but with our exit codes."""
     from inboxd.cli.app import app
 
+    if (shell := os.environ.get(_COMPLETE)) is not None:
+        return shell_complete(app, {}, "inboxd", _COMPLETE, shell)
     try:
-        return app.main(arguments and list(arguments), prog_name="inboxd", standalone_mode=False) or Exit.OK
-    except click.UsageError as error:
-        if isinstance(error, click.exceptions.NoArgsIsHelpError):
-            _complain(error.format_message())
-        else:
-            usage = f"{error.ctx.get_usage()}\nTry: {error.ctx.command_path} --help\n" if error.ctx is not None else ""
-            _complain(f"{usage}inboxd: {error.format_message()}")
+        with app.make_context("inboxd", list(sys.argv[1:] if arguments is None else arguments)) as context:
+            return app.invoke(context) or Exit.OK
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        _complain(error.format_message())
         return Exit.USAGE
-    except click.Abort as abort:  # Ctrl-C, or the end of the input at a prompt
-        return Exit.FAILED if isinstance(abort.__cause__, EOFError) else _INTERRUPTED
-    except SystemExit as leaving:
-        if isinstance(leaving.__context__, BrokenPipeError):  # which click answers with 1
-            return _reader_gone()
-        raise
+    except click.UsageError as error:
+        usage = f"{error.ctx.get_usage()}\nTry: {error.ctx.command_path} --help\n" if error.ctx is not None else ""
+        _complain(f"{usage}inboxd: {error.format_message()}")
+        return Exit.USAGE
+    except click.Abort as abort:  # Ctrl-C, or the end of the input, at a prompt
+        raise KeyboardInterrupt from abort
 
 
 def _complain(text: str) -> None:

@@ -75,7 +75,10 @@ def _print(reader: Reader, row: FileRow) -> None:
     _section(
         "Pages",
         ("page", "state", "chars", "confidence", "seconds", "tries", "engine", "reason"),
-        [(p.number, p.state, p.chars, p.confidence, p.seconds, p.attempts, p.engine, p.reason) for p in pages],
+        [
+            (p.number, p.state, p.chars, _round(p.confidence), _round(p.seconds), p.attempts, p.engine, p.reason)
+            for p in pages
+        ],
     )
     _section(
         "Outputs",
@@ -87,6 +90,10 @@ def _print(reader: Reader, row: FileRow) -> None:
         ("at", "event", "page", "detail"),
         [(local(e.at), e.event, e.page, e.detail) for e in reader.events(row.id)],
     )
+
+
+def _round(value: float | None) -> float | None:
+    return value if value is None else round(value, 2)
 
 
 def _section(title: str, headers: tuple[str, ...], rows: list[tuple[object, ...]]) -> None:
