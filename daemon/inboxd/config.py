@@ -164,10 +164,14 @@ def load(path: Path) -> Settings:
     """
     try:
         raw = path.read_bytes()
+    except FileNotFoundError as error:
+        raise ConfigError(
+            f"there is no configuration {path}",
+            f"Write one with: inboxd init --config {path} --inbox /path/to/folder",
+        ) from error
     except OSError as error:
         raise ConfigError(
-            f"cannot read the configuration {path}: {error.strerror}",
-            f"Write one with: inboxd init --config {path} --inbox /path/to/folder",
+            f"cannot read the configuration {path}: {error.strerror}", "Run this as the daemon's user, or as root."
         ) from error
     return parse(raw, str(path))
 
