@@ -76,7 +76,7 @@ CREATE TABLE files (
 ) STRICT;
 
 CREATE INDEX files_being_read ON files (id) WHERE state = 'reading' AND delivery = 'none';
-CREATE INDEX files_counts ON files (inbox, state, pages) WHERE current = 1;
+CREATE INDEX files_counts ON files (inbox, state, pages, current) WHERE current = 1;
 CREATE UNIQUE INDEX files_current ON files (inbox, folder, name) WHERE current = 1;
 CREATE INDEX files_duplicates ON files (duplicate_of) WHERE duplicate_of IS NOT NULL;
 CREATE INDEX files_earlier ON files (inbox, folder, name, id) WHERE current = 0;
@@ -87,7 +87,7 @@ CREATE INDEX files_owed ON files (next_delivery_at, id) WHERE delivery = 'owed';
 CREATE INDEX files_ready ON files (priority DESC, id) WHERE state = 'ready';
 CREATE INDEX files_ready_newest ON files (priority DESC, id DESC) WHERE state = 'ready';
 CREATE INDEX files_retrying ON files (next_try_at) WHERE state = 'retrying';
-CREATE INDEX files_state ON files (state, id);
+CREATE INDEX files_state ON files (state, id) WHERE current = 1;
 
 CREATE TABLE pages (
     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,

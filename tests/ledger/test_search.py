@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.ledger.clerk import Clerk
 
 from inboxd.ledger import runs
+from inboxd.ledger.opening import Ledger
+from inboxd.ledger.reading import Reader
 from inboxd.ledger.rows import Hit
 from inboxd.ledger.searching import snippet_of, words_of
 

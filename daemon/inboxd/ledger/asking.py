@@ -22,6 +22,8 @@ _FILES = """
 """
 _MANY = 1000
 """Files that the end of a path may stand for, at most."""
+_ID_DIGITS = 18
+"""Digits of an id that SQLite can count to; longer numbers can only be names."""
 
 
 class Asking(QueryOnly):
@@ -35,15 +37,17 @@ class Asking(QueryOnly):
             )
             (pending,) = self._one(
                 """
-                SELECT count(*) FROM files f JOIN pages p ON p.file = f.id
+                SELECT count(*) FROM files f CROSS JOIN pages p ON p.file = f.id
                 WHERE f.state = 'reading' AND f.delivery = 'none' AND p.state = 'pending'
                 """
             )
             (in_flight,) = self._one("SELECT count(*) FROM pages WHERE state = 'in_flight'")
-            owed = self._all(
+            owed, tried, tried_reading, untried_ended = self._one(
                 """
-                SELECT state = 'reading', delivery_reason <> '', count(*) FROM files WHERE delivery = 'owed'
-                GROUP BY 1, 2
+                SELECT count(*), coalesce(sum(delivery_reason <> ''), 0),
+                    coalesce(sum(delivery_reason <> '' AND state = 'reading'), 0),
+                    coalesce(sum(delivery_reason = '' AND state <> 'reading'), 0)
+                FROM files WHERE delivery = 'owed'
                 """
             )
             paused = self.paused()
@@ -53,16 +57,14 @@ class Asking(QueryOnly):
             files[FileState(state)] += count
             if state in (FileState.DONE, FileState.READING):
                 pages_done += pages or 0
-        tried = {is_reading: count for is_reading, was_tried, count in owed if was_tried}
-        untried = {is_reading: count for is_reading, was_tried, count in owed if not was_tried}
         return Counts(
             files=files,
             pages_done=max(0, pages_done),
             pages_open=pending + in_flight,
             pages_in_flight=in_flight,
-            open=sum(files[state] for state in OPEN_STATES) - tried.get(1, 0) + untried.get(0, 0),
-            owed=sum(tried.values()) + sum(untried.values()),
-            undeliverable=sum(tried.values()),
+            open=sum(files[state] for state in OPEN_STATES) - tried_reading + untried_ended,
+            owed=owed,
+            undeliverable=tried,
             paused=paused,
         )
 
@@ -117,7 +119,7 @@ class Asking(QueryOnly):
         """
         if isinstance(what, bytes):
             return self._at(what)
-        if what.isdecimal() and (file := self.file(FileId(int(what)))) is not None:
+        if what.isdecimal() and len(what) <= _ID_DIGITS and (file := self.file(FileId(int(what)))) is not None:
             return [file]
         shown = display(os.fsencode(what))
         for candidate in dict.fromkeys((shown, what)):
@@ -135,16 +137,17 @@ class Asking(QueryOnly):
         """Every version at the path of `file`, oldest first."""
         rows = self._all(
             """
-            SELECT f.id FROM files t JOIN files f ON f.inbox = t.inbox AND f.folder = t.folder AND f.name = t.name
-                AND f.current = 0 WHERE t.id = :file
-            UNION
-            SELECT f.id FROM files t JOIN files f ON f.inbox = t.inbox AND f.folder = t.folder AND f.name = t.name
-                AND f.current = 1 WHERE t.id = :file
-            ORDER BY 1
+            SELECT f.id FROM files t
+            JOIN files f ON f.inbox = t.inbox AND f.folder = t.folder AND f.name = t.name AND f.current = 0
+            WHERE t.id = :file
+            UNION ALL
+            SELECT f.id FROM files t
+            JOIN files f ON f.inbox = t.inbox AND f.folder = t.folder AND f.name = t.name AND f.current = 1
+            WHERE t.id = :file
             """,
             {"file": file},
         )
-        return [version for row in rows if (version := self.file(row[0])) is not None]
+        return [version for (row,) in sorted(rows) if (version := self.file(row)) is not None]
 
     def pages(self, file: FileId) -> list[PageRow]:
         """The pages of a file, in order, without their text."""
@@ -169,11 +172,8 @@ class Asking(QueryOnly):
 
     def outputs(self, file: FileId) -> list[OutputRow]:
         """What we wrote for a file."""
-        rows = self._all(
-            "SELECT folder, name, format, sha256, size, written FROM outputs WHERE file = ? ORDER BY folder, name",
-            (file,),
-        )
-        return [OutputRow(join(row[0], row[1]), *row[2:]) for row in rows]
+        rows = self._all("SELECT folder, name, format, sha256, size, written FROM outputs WHERE file = ?", (file,))
+        return [OutputRow(join(row[0], row[1]), *row[2:]) for row in sorted(rows)]
 
     def search(self, words: str, limit: int = 20) -> list[Hit]:
         """Pages that hold every one of the words, newest first; "several in double quotes" are one.
@@ -185,8 +185,8 @@ class Asking(QueryOnly):
             return []
         match, likes = match_of(wanted), likes_of(wanted)
         sql = "SELECT f.id, f.path, p.number, p.text FROM "
-        sql += "pages_fts t JOIN pages p ON p.id = t.rowid " if match else "pages p "
-        sql += "JOIN files f ON f.id = p.file WHERE f.current = 1"
+        sql += "pages_fts t CROSS JOIN pages p ON p.id = t.rowid " if match else "pages p "
+        sql += "CROSS JOIN files f ON f.id = p.file WHERE f.current = 1"
         if match:
             sql += " AND t.text MATCH ?"
         sql += r" AND (p.text LIKE ? ESCAPE '\' OR p.text LIKE ? ESCAPE '\' OR p.text LIKE ? ESCAPE '\')" * len(likes)

@@ -98,10 +98,11 @@ _PAGES_DUE = text(
     ORDER BY number LIMIT :limit
     """
 )
+# CROSS JOIN keeps SQLite to this order: such pages are few.
 _ALONE = text(
     """
     SELECT p.id, p.file, p.number, p.attempts, p.deaths, f.kind, f.sha256
-    FROM pages p JOIN files f ON f.id = p.file
+    FROM pages p CROSS JOIN files f ON f.id = p.file
     WHERE p.state = 'pending' AND p.deaths >= 2 AND (p.next_try_at IS NULL OR p.next_try_at <= :at)
         AND f.state = 'reading'
     ORDER BY p.id LIMIT :limit

@@ -13,7 +13,7 @@ _NEEDED = text(
     f"SELECT EXISTS (SELECT 1 FROM files WHERE sha256 = :sha256 AND {when.ORIGINAL} AND state IN {_HOLDERS})"  # noqa: S608 - conditions of our own
 )
 _BACKLOG = text(f"SELECT count(*) FROM files WHERE {when.READY}")  # noqa: S608 - as above
-_SETTLING = text(f"SELECT count(*) FROM files WHERE state = '{FileState.SETTLING}'")  # noqa: S608 - as above
+_SETTLING = text(f"SELECT count(*) FROM files WHERE {when.CURRENT} AND state = '{FileState.SETTLING}'")  # noqa: S608 - as above
 
 
 def needed(conn: Connection, sha256: str) -> bool:

@@ -21,10 +21,11 @@ class DeskState:
 
 MANY_PAGES = 4096
 
+# CROSS JOIN keeps SQLite to this order: the files being read are few.
 _PENDING_NOW = text(
     """
     SELECT count(*) FROM (
-        SELECT 1 FROM files f JOIN pages p ON p.file = f.id
+        SELECT 1 FROM files f CROSS JOIN pages p ON p.file = f.id
         WHERE f.state = 'reading' AND f.delivery = 'none' AND p.state = 'pending'
             AND (p.next_try_at IS NULL OR p.next_try_at <= :at)
         LIMIT :many

@@ -112,7 +112,9 @@ class Reader(Asking):
         """The files that need their spool copy, and its sha256."""
         return [
             (row[0], row[1])
-            for row in self._all("SELECT id, sha256 FROM files WHERE state IN ('ready', 'reading', 'retrying')")
+            for row in self._all(
+                "SELECT id, sha256 FROM files WHERE current = 1 AND state IN ('ready', 'reading', 'retrying')"
+            )
         ]
 
     def reading(self, file: FileId) -> Reading:
