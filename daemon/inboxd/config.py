@@ -15,6 +15,7 @@ Seconds = Annotated[float, msgspec.Meta(ge=0)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Natural = Annotated[int, msgspec.Meta(ge=0)]
+Days = Annotated[int, msgspec.Meta(ge=0, le=36_500)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Ratio = Annotated[float, msgspec.Meta(ge=0)]
 Format = Literal["md", "json", "txt"]
@@ -121,8 +122,8 @@ class Health(_Section, frozen=True):
 class Prune(_Section, frozen=True):
     """`[prune]`: what the ledger forgets by itself; 0 keeps for ever."""
 
-    events_days: Natural = 90
-    samples_days: Natural = 30
+    events_days: Days = 90
+    samples_days: Days = 30
 
 
 class Settings(_Section, frozen=True):

@@ -106,6 +106,12 @@ def test_show_of_nothing_and_of_too_much_says_what_to_do(inboxd: Inboxd, config:
     assert "id" in ended.err
 
 
+def test_numbers_beyond_sqlite_are_no_crash(inboxd: Inboxd, config: Path, clerk: Clerk) -> None:
+    assert inboxd("show", "9" * 30, "--config", config).code == 1
+    assert inboxd("files", "--limit", "9" * 30, "--config", config).code == 64
+    assert inboxd("prune", "--events-days", "9" * 9, "--config", config).code == 64
+
+
 def test_show_tells_why_outputs_are_owed(inboxd: Inboxd, config: Path, clerk: Clerk) -> None:
     clerk.do(deliveries.undelivered, clerk.read(b"x.pdf"), "the folder is read-only", clerk.now + 60)
     assert "still to be written: the folder is read-only" in inboxd("show", "x.pdf", "--config", config).out

@@ -124,6 +124,11 @@ def test_a_reader_that_leaves_early_is_no_error(process: Inboxd, tmp_path: Path)
     assert err == b""
 
 
+def test_closed_streams_are_nobody_listening(tmp_path: Path) -> None:
+    for closed in (">&-", "2>&-", ">&- 2>&-"):
+        assert subprocess.run(["sh", "-c", f"{sys.executable} -m inboxd version {closed}"], check=False).returncode == 0
+
+
 def test_shells_complete_verbs(process: Inboxd) -> None:
     ended = process(_INBOXD_COMPLETE="bash_complete", COMP_WORDS="inboxd sta", COMP_CWORD="1")
     assert "status" in ended.out

@@ -17,7 +17,7 @@ from inboxd.core.lifecycle import FileState
 @given.config_option
 @given.state_option("Only files in this state.")
 @click.option("--inbox", type=given.PATH, metavar="DIR", help="Only files of this inbox.")
-@click.option("--limit", type=click.IntRange(min=1), default=50, metavar="N", help="At most so many; 50.")
+@click.option("--limit", type=given.COUNT, default=50, metavar="N", help="At most so many; 50.")
 @given.json_option
 def files(config: Path | None, state: FileState | None, inbox: Path | None, limit: int, as_json: bool) -> None:
     """List files with their states and reasons, newest first."""

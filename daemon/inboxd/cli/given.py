@@ -32,6 +32,7 @@ config_option = click.option(
     envvar="INBOXD_CONFIG",
     help="The configuration; else $INBOXD_CONFIG, /etc/inboxd/inboxd.toml, ~/.config/inboxd/inboxd.toml.",
 )
+COUNT = click.IntRange(min=1, max=1_000_000_000)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 
 

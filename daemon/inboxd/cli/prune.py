@@ -13,7 +13,7 @@ from inboxd.cli.printing import say
 _DAY_S = 86_400.0
 _AT_ONCE = 20_000
 
-_DAYS = click.IntRange(min=0)
+_DAYS = click.IntRange(min=0, max=36_500)
 
 
 @click.command()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("words", nargs=-1, required=True)
 @given.config_option
-@click.option("--limit", type=click.IntRange(min=1), default=20, metavar="N", help="At most so many pages; 20.")
+@click.option("--limit", type=given.COUNT, default=20, metavar="N", help="At most so many pages; 20.")
 @given.json_option
 def search(words: Sequence[str], config: Path | None, limit: int, as_json: bool) -> int:
     """Find the pages that hold all of these words.
