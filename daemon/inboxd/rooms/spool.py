@@ -67,7 +67,7 @@ class Spool:
             SpoolError: that can't be told.
         """
         with self._our_disk():
-            self._incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._prepare()
             status = os.statvfs(self._incoming)
         return status.f_bavail * status.f_frsize
 
@@ -83,6 +83,7 @@ class Spool:
         digest = hashlib.sha256()
         copied = 0
         with self._our_disk():
+            self._prepare()
             target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             try:
@@ -157,6 +158,9 @@ class Spool:
                 path.unlink(missing_ok=True)
                 swept += 1
         return swept
+
+    def _prepare(self) -> None:
+        self._incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     @contextmanager
     def _our_disk(self) -> Iterator[None]:
