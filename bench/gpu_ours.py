@@ -1,0 +1,221 @@
+"""bench/gpu.py: our engine fed from memory, its knobs, the tiny checkpoint's text, and the whole daemon."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import shutil
+import sqlite3
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gpu_pages
+import numpy as np
+from gpu_measure import Bench, Gauge, cpu, measuring, run_record
+
+TESTS = Path(__file__).resolve().parents[1] / "tests" / "vllm_cpu"
+
+
+class Forced:
+    """Makes a VllmEngine write as many tokens as the page is due, whatever the dummy weights say."""
+
+    TEXT = "\n".join(gpu_pages.text(0, 40))
+
+    def __new__(cls, engine: Any, lengths: list[int]) -> Any:
+        due = itertools.cycle(lengths)
+        sample, answer = engine._sampling, engine._answer
+
+        def sampling(attempt: int, max_tokens: int) -> Any:
+            chosen = sample(attempt, max_tokens)
+            chosen.max_tokens, chosen.ignore_eos = next(due), True
+            return chosen
+
+        def answered(*arguments: Any) -> Any:
+            return replace(answer(*arguments), finish="stop", text=cls.TEXT)
+
+        engine._sampling, engine._answer = sampling, answered
+        return engine
+
+
+def build(settings: Any, lengths: list[int] | None = None) -> Any:
+    """Our engine with the probe inside."""
+    from inboxd.engines import vllm_local
+
+    plain = vllm_local.arguments
+
+    def arguments(*given: Any, **named: Any) -> dict[str, Any]:
+        return plain(*given, **named) | {"worker_extension_cls": "gpu_probe.Probe"}
+
+    vllm_local.arguments = arguments if plain.__module__ == vllm_local.__name__ else plain
+    engine = vllm_local.create(settings)
+    return Forced(engine, lengths) if lengths else engine
+
+
+async def probe(engine: Any, method: str, *arguments: Any) -> Any:
+    core = engine._core
+    return (await core._run(core._engine.collective_rpc(method, args=arguments)))[0]
+
+
+async def feed(
+    bench: Bench, engine: Any, name: str, pages: list[np.ndarray], gauge: Gauge, window: int, **more: Any
+) -> None:
+    """Read the pages with `window` in flight, from memory."""
+    from inboxd.model import PageImage, PageText
+
+    gate = asyncio.Semaphore(window)
+    ends: list[float] = []
+    waits: list[float] = []
+    tokens = 0
+
+    async def one(pixels: np.ndarray) -> None:
+        nonlocal tokens
+        async with gate:
+            answer = await engine.read(PageImage(pixels, pixels.shape[1], pixels.shape[0], 0.1))
+        assert isinstance(answer, PageText), answer
+        ends.append(time.monotonic())
+        waits.append(answer.first_token_s or 0.0)
+        tokens += answer.tokens_out or 0
+
+    start, spent = time.monotonic(), cpu()
+    await asyncio.gather(*map(one, pages))
+    first = {"first_token_s": round(statistics.median(waits), 2)}
+    run_record(bench, name, ends, start, tokens, gauge, cpu() - spent, window=window, **first)
+
+
+def engine_section(runs: Callable[[Bench, Any, Gauge], Any], **profile: Any) -> Callable[[Bench], None]:
+    def section(bench: Bench) -> None:
+        async def live() -> None:
+            engine = build(bench.settings(**profile), bench.lengths(bench.pages))
+            began = time.monotonic()
+            info = await engine.start()
+            bench.record("load", seconds=round(time.monotonic() - began, 1), info=info.details, profile=profile)
+            bench.say("loaded in", round(time.monotonic() - began, 1), info.details)
+            with measuring() as gauge:
+                await feed(bench, engine, "warm-up", bench.in_memory(16), gauge, 16)
+                await runs(bench, engine, gauge)
+            bench.record("memory", sample=await engine.memory())
+            await engine.close()
+
+        asyncio.run(live())
+
+    return section
+
+
+async def only(bench: Bench, engine: Any, gauge: Gauge) -> None:
+    await feed(bench, engine, "engine from memory", bench.in_memory(bench.pages), gauge, engine.limits.pages_in_flight)
+    await feed(bench, engine, "engine, one page at a time", bench.in_memory(4), gauge, 1)
+
+
+async def knobs(bench: Bench, engine: Any, gauge: Gauge) -> None:
+    """Tokens a step, then the vision tower: each changed on the running engine."""
+    pages = bench.in_memory(bench.pages // 2)
+    window = engine.limits.pages_in_flight
+    size = (280, 560, (1, 2)) if bench.dry else (1540, 1092, (1, 2, 4, 7))
+    bench.record("tower", **(told := await probe(engine, "probe_tower", *size)))
+    bench.say("TOWER", json.dumps(told))
+    for tokens in (32768, 16384, 8192):
+        if not bench.dry:
+            await probe(engine, "probe_budget", tokens)
+        await feed(bench, engine, f"{tokens} tokens a step", pages, gauge, window)
+    if not bench.dry:
+        await probe(engine, "probe_budget", 16384)
+    for name, method in (("compiled tower", "inboxd_compile_vision"), ("FP8 tower", "probe_fp8_tower")):
+        await probe(engine, method)
+        await feed(bench, engine, f"{name}, warm-up", pages[:8], gauge, 8)
+        await feed(bench, engine, name, pages, gauge, window)
+
+
+def tiny(bench: Bench) -> None:
+    """A model that really reads: its text in the engine, alone and together, and with FP8."""
+    sys.path.insert(0, str(TESTS))
+    import pages as printed
+
+    truths = ["\n".join(printed.lines(seed)) for seed in range(50)]
+    images = [printed.draw(truth.split("\n")) for truth in truths]
+
+    async def read(name: str, **profile: Any) -> None:
+        engine = build(bench.settings("tiny", share=0.3, seats=64, **profile))
+        info = await engine.start()
+
+        async def texts(variant: str) -> list[str]:
+            answers = await asyncio.gather(*map(engine.read, images))
+            together = [answer.text for answer in answers]
+            wrong = statistics.mean(map(printed.errors, together, truths))
+            logprob = statistics.mean(answer.mean_logprob for answer in answers)
+            bench.record("text", name=variant, errors=round(wrong, 4), mean_logprob=round(logprob, 4))
+            bench.say("TEXT", variant, "character errors", round(wrong, 4), "mean logprob", round(logprob, 4))
+            return together
+
+        together = await texts(name)
+        alone = [(await engine.read(image)).text for image in images[:10]]
+        bench.record("same", name=name, equal=sum(map(str.__eq__, together, alone)), of=10, details=info.details)
+        bench.say("ten pages alone equal to the same in the batch:", sum(map(str.__eq__, together, alone)))
+        bench.record("memory", sample=await engine.memory(), relieved=await engine.relieve())
+        if not profile and not bench.dry:
+            for variant, method in (("compiled tower", "inboxd_compile_vision"), ("FP8 tower", "probe_fp8_tower")):
+                await probe(engine, method)
+                await texts(variant)
+        await engine.close()
+
+    asyncio.run(read("bfloat16"))
+    asyncio.run(read("FP8 KV cache", kv="auto" if bench.dry else "fp8"))
+
+
+_DAEMON: dict[str, Any] = {}
+
+
+def create(settings: Any) -> Any:
+    """The factory that the daemon's registry is pointed at."""
+    return build(settings, _DAEMON["lengths"])
+
+
+def daemon(**profile: Any) -> Callable[[Bench], None]:
+    def section(bench: Bench) -> None:
+        from inboxd import cli
+        from inboxd.engines import registry
+
+        settings = bench.settings(**profile)
+        state, inbox = settings.state_dir, settings.state_dir.parent / f"inbox-{bench.section}"
+        shutil.copytree(bench.pdfs(bench.pages)[0].parent, inbox)
+        config = state / "inboxd.toml"
+        engine = settings.engine
+        config.write_text(
+            f'state = "{state}"\nlog_level = "info"\n[engine]\nname = "vllm"\nmodel = "{engine.model}"\n'
+            f'model_profile = "dummy"\ngpu_profile = "bench"\nprofiles = "{engine.profiles}"\n'
+            f'[[inbox]]\npath = "{inbox}"\nsettle = 0.2\n'
+        )
+        _DAEMON["lengths"] = bench.lengths(bench.pages)
+        registry.BUILTIN["vllm"] = replace(registry.BUILTIN["vllm"], target=f"{__name__}:create")
+        with measuring() as gauge:
+            began, spent = time.monotonic(), cpu()
+            code = cli.main(["run", "--config", str(config), "--until-drained"])
+            wall = time.monotonic() - began
+            outputs = list(inbox.rglob("*.md"))
+            bench.record("daemon", exit=code, life_s=round(wall, 1), outputs=len(outputs))
+            _from_ledger(bench, settings, gauge, cpu() - spent)
+
+    return section
+
+
+def _from_ledger(bench: Bench, settings: Any, gauge: Gauge, cpu_s: float) -> None:
+    """When pages were done, by the ledger, from the moment that the engine was ready."""
+    shift = time.monotonic() - time.time()
+    with sqlite3.connect(settings.ledger_path) as ledger:
+        ends = [row[0] + shift for row in ledger.execute(SQL_ENDS)]
+        start = ledger.execute(SQL_START).fetchone()[0] + shift
+        states = dict(ledger.execute("SELECT state, count(*) FROM pages GROUP BY state").fetchall())
+        tokens = ledger.execute("SELECT total(tokens_out) FROM pages").fetchone()[0]
+        spans = ledger.execute(SQL_SPANS).fetchone()
+    told = dict(zip(("render_s", "queue_s", "first_token_s", "read_s"), spans, strict=True))
+    run_record(bench, "daemon", ends, start, tokens, gauge, cpu_s, states=states, **told)
+
+
+SQL_ENDS = "SELECT unixepoch(finished_at, 'subsec') FROM pages WHERE finished_at IS NOT NULL"
+SQL_START = "SELECT min(unixepoch(admitted_at, 'subsec')) FROM batches"
+SQL_SPANS = "SELECT avg(render_s), avg(queue_s), avg(first_token_s), avg(read_s) FROM pages"
