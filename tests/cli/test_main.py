@@ -72,6 +72,17 @@ def test_the_configuration_is_found_by_option_variable_and_home(inboxd: Inboxd, 
         assert "/nowhere/o-" in inboxd("files", "--config", option).err
 
 
+def test_a_configuration_that_cannot_be_read_is_told_not_passed_over(inboxd: Inboxd, tmp_path: Path) -> None:
+    file = tmp_path / "home/.config/inboxd/inboxd.toml"
+    file.mkdir(parents=True)
+    page = tmp_path / "page.png"
+    page.write_bytes(b"")
+    for arguments in (("files",), ("ocr", page)):
+        ended = inboxd(*arguments)
+        assert ended.code == 78
+        assert f"cannot read the configuration {file}" in ended.err
+
+
 def test_a_wrong_setting_is_named(inboxd: Inboxd, tmp_path: Path) -> None:
     file = tmp_path / "c.toml"
     file.write_text("[engine]\nnaem = 1\n")

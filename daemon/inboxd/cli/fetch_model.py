@@ -9,7 +9,7 @@ import click
 
 from inboxd.cli import given
 from inboxd.cli.printing import say, shown, size
-from inboxd.errors import ConfigError, UsageError
+from inboxd.errors import UsageError
 
 
 @click.command("fetch-model")
@@ -26,15 +26,9 @@ def fetch_model(name: str | None, config: Path | None, to: Path | None, revision
     was cut off goes on where it stopped. Afterwards the engine needs no network.
     """
     from inboxd import hub, profiles
-    from inboxd.config import Settings
     from inboxd.engines import vllm_model
 
-    try:
-        settings = given.settings(config)
-    except ConfigError:
-        if config is not None or to is None:
-            raise
-        settings = Settings()
+    settings = given.settings_or_defaults(config) if to is not None else given.settings(config)
     rows = profiles.load(settings.engine.profiles)
     wanted = name or settings.engine.model or rows.default_model.name
     row = rows.model(wanted)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -61,9 +61,9 @@ def config_path(named: Path | None) -> Path:
     if named is not None:
         return named
     tried = places()
-    for place in tried:
-        if place.exists():
-            return place
+    found = _first_there(tried)
+    if found is not None:
+        return found
     raise ConfigError(
         f"no configuration found: tried $INBOXD_CONFIG (not set), {' and '.join(map(str, tried))}",
         "Write one with: inboxd init --inbox /path/to/folder\nor name one with --config FILE.",
@@ -77,6 +77,17 @@ def settings(named: Path | None) -> config.Settings:
         ConfigError: there is no configuration, or it is wrong.
     """
     return config.load(config_path(named))
+
+
+def settings_or_defaults(named: Path | None) -> config.Settings:
+    """As `settings`, but where there is no configuration at all the defaults apply.
+
+    Raises:
+        ConfigError: there is one, and it is wrong.
+    """
+    if named is None and _first_there(places()) is None:
+        return config.Settings()
+    return settings(named)
 
 
 def reader(chosen: config.Settings) -> Reader:
@@ -146,6 +157,18 @@ def inbox(chosen: config.Settings, named: Path | None) -> str | None:
         listed = ", ".join(display(os.fsencode(path)) for path in known) or "none"
         raise UsageError(f"{display(os.fsencode(wanted))} is no inbox", f"The configured ones: {listed}.")
     return display(os.fsencode(wanted))
+
+
+def _first_there(files: Sequence[Path]) -> Path | None:
+    for file in files:
+        try:
+            file.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError:  # it is there, for others: reading it will say why it can't be read
+            return file
+        return file
+    return None
 
 
 def _must_exist(chosen: config.Settings) -> None:

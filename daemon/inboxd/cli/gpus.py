@@ -10,7 +10,7 @@ import click
 
 from inboxd.cli import given
 from inboxd.cli.printing import print_json, say, size, table
-from inboxd.errors import ConfigError, EngineUnusable, Exit
+from inboxd.errors import EngineUnusable, Exit
 
 if TYPE_CHECKING:
     from inboxd.gpus import Gpu
@@ -23,21 +23,16 @@ _DAY = 24 * 60 * 60
 @given.config_option
 @given.json_option
 def gpus(config: Path | None, as_json: bool) -> None:
-    """Show the GPUs that NVML finds, the profile each gets, and the pages that it should read a second and a day.
+    """Show the GPUs, their profiles, and what to expect of them.
 
-    The rates are a roofline of the card's data sheet for A4 pages of 800 tokens: expect them within a factor of
-    two. docs/tuning.md has what was measured. The configuration's model and profiles count where there is one.
+    The pages a second and a day are a roofline of the card's data sheet for A4 pages of 800 tokens: expect them
+    within a factor of two. docs/tuning.md has what was measured. The configuration's model and profiles count
+    where there is one.
     """
     from inboxd import profiles
-    from inboxd.config import Settings
     from inboxd.gpus import detect
 
-    try:
-        settings = given.settings(config)
-    except ConfigError:
-        if config is not None:
-            raise
-        settings = Settings()
+    settings = given.settings_or_defaults(config)
     rows = profiles.load(settings.engine.profiles)
     model = rows.model(settings.engine.model_profile or settings.engine.model or "") or rows.default_model
     found = detect()

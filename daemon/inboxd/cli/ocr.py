@@ -17,7 +17,7 @@ from inboxd.cli.printing import say, shown
 from inboxd.config import Format
 from inboxd.core.naming import candidates
 from inboxd.core.showing import one_line
-from inboxd.errors import ConfigError, Exit, InboxdError
+from inboxd.errors import Exit, InboxdError
 from inboxd.model import Reading
 
 OnPage = Callable[[Path, int, int], None]
@@ -37,12 +37,7 @@ def ocr(files: Sequence[Path], config: Path | None, format: Format, beside: bool
     for file in files:
         if not file.is_file():
             raise InboxdError(f"{shown(file)} is not a file", "Name PDFs or images.")
-    try:
-        settings = given.settings(config)
-    except ConfigError:
-        if config is not None:
-            raise
-        settings = configuration.Settings()
+    settings = given.settings_or_defaults(config)
     import asyncio
     import tempfile
 
