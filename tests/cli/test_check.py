@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import threading
 from pathlib import Path
 
@@ -101,10 +102,10 @@ def test_a_read_only_inbox_is_a_warning_that_names_user_and_mode(
 ) -> None:
     real = os.open
 
-    def read_only(path: str | Path, flags: int, mode: int = 0o777) -> int:
-        if Path(path).parent.name == "in" and flags & os.O_CREAT:
+    def read_only(path: str | bytes, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if Path(os.fsdecode(path)).parent.name == "in" and flags & os.O_CREAT:
             raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-        return real(path, flags, mode)
+        return real(path, flags, mode, dir_fd=dir_fd)
 
     monkeypatch.setattr(check_folders.os, "open", read_only)
     ended = inboxd("check", "--json", "--config", written)
@@ -120,7 +121,11 @@ def test_shares_are_polled_and_never_hold_the_ledger(
     inboxd: Inboxd, written: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     mountinfo = tmp_path / "mountinfo"
-    mountinfo.write_text("1 0 0:9 / / rw - cifs //server/share rw\n")
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    own = mounts.mount_id(descriptor)
+    os.close(descriptor)
+    real = Path("/proc/self/mountinfo").read_text()
+    mountinfo.write_text(re.sub(rf"(?m)^({own} .* - )\S+", r"\1cifs", real))
     monkeypatch.setattr(mounts, "MOUNTINFO", mountinfo)
     found = findings(inboxd("check", "--json", "--config", written))
     assert "polling every 5 s (cifs" in found[f"inbox {tmp_path}/in"][0][1]

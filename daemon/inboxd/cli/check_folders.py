@@ -16,6 +16,7 @@ from inboxd.cli.finding import Finding, Level, NoAnswer, patiently
 from inboxd.cli.printing import shown, size
 from inboxd.core.naming import PREFIX
 from inboxd.rooms import mounts
+from inboxd.rooms.folders import Folder
 
 _PROBE = os.fsdecode(PREFIX) + "check-{}"
 
@@ -44,7 +45,7 @@ def state(settings: config.Settings) -> Iterator[Finding]:
     folder = settings.state_dir
     about = f"state {shown(folder)}"
     nearest = next(place for place in (folder, *folder.parents) if place.exists())
-    site = mounts.plan(os.fsencode(nearest), "auto").site
+    site = plan(nearest).site
     if site.polled:
         says = f"lies on {site.mount.fstype}, where SQLite's locks can't be trusted"
         yield Finding(Level.FAIL, about, says, "Set `state` to a folder on a disk of this machine.")
@@ -64,11 +65,21 @@ def state(settings: config.Settings) -> Iterator[Finding]:
         yield Finding(Level.OK, about, f"{made}, {size(free)} free")
 
 
+def plan(folder: Path, watch: mounts.Watch = "auto") -> mounts.Plan:
+    """How a folder would be watched, and what it stands on; decided by the very code that the daemon decides with.
+
+    Raises:
+        OSError: it can't be opened.
+    """
+    with Folder.open(os.fsencode(folder)) as root:
+        return mounts.plan(root, watch)
+
+
 def _watching(about: str, inbox: config.Inbox) -> Finding:
-    """How changes in an inbox will be noticed; decided by the very code that the daemon decides with."""
-    plan = mounts.plan(os.fsencode(inbox.path), inbox.watch)
-    says = f"can be read; noticed by {plan.describe(inbox.poll_interval)}"
-    if inbox.watch == "events" and mounts.plan(os.fsencode(inbox.path), "auto").site.polled:
+    """How changes in an inbox will be noticed."""
+    folder = Path(inbox.path)
+    says = f"can be read; noticed by {plan(folder, inbox.watch).describe(inbox.poll_interval)}"
+    if inbox.watch == "events" and plan(folder).site.polled:
         return Finding(Level.WARN, about, f"{says}, which miss what other machines do there", 'Set watch = "auto".')
     return Finding(Level.OK, about, says)
 

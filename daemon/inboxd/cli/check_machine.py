@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from inboxd import config, fonts, gpus, profiles
+from inboxd.cli import check_folders
 from inboxd.cli.finding import Finding, Level
 from inboxd.cli.printing import size
 from inboxd.errors import InboxdError
-from inboxd.rooms import mounts
 
 _INOTIFY = Path("/proc/sys/fs/inotify")
 _COUNTING_S = 2.0
@@ -72,7 +72,7 @@ def watches(settings: config.Settings) -> Iterator[Finding]:
         advice = 'Set watch = "poll" for the inboxes.'
         yield Finding(Level.WARN, "watching", f"the kernel has no inotify ({error.strerror})", advice)
         return
-    watched = [inbox for inbox in settings.inbox if not mounts.plan(os.fsencode(inbox.path), inbox.watch).site.polled]
+    watched = [inbox for inbox in settings.inbox if _by_events(inbox)]
     needed, whole = _folders(watched)
     count = f"{needed}{'' if whole else ' or more'} folders"
     if needed + _SPARE_WATCHES > limit:
@@ -80,6 +80,13 @@ def watches(settings: config.Settings) -> Iterator[Finding]:
         yield Finding(Level.WARN, "watching", f"{count}, and the kernel lets a user watch {limit}", advice)
     else:
         yield Finding(Level.OK, "watching", f"{count}; the kernel lets a user watch {limit}")
+
+
+def _by_events(inbox: config.Inbox) -> bool:
+    try:
+        return not check_folders.plan(Path(inbox.path), inbox.watch).site.polled
+    except OSError:  # told already, as the inbox's own trouble
+        return False
 
 
 def _folders(inboxes: list[config.Inbox]) -> tuple[int, bool]:

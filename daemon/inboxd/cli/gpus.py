@@ -23,7 +23,7 @@ _DAY = 24 * 60 * 60
 @given.config_option
 @given.json_option
 def gpus(config: Path | None, as_json: bool) -> None:
-    """Show the GPUs, their profiles, and what to expect of them.
+    """Show the GPUs, their profiles, and what to expect.
 
     The pages a second and a day are a roofline of the card's data sheet for A4 pages of 800 tokens: expect them
     within a factor of two. docs/tuning.md has what was measured. The configuration's model and profiles count

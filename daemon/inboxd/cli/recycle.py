@@ -17,7 +17,7 @@ from inboxd.errors import InboxdError
 @click.command()
 @given.config_option
 def recycle(config: Path | None) -> None:
-    """Let the daemon finish what is in flight, and begin anew.
+    """Let the daemon finish its work and begin anew.
 
     It does so by itself when its memory is in pieces. It ends with 75, on which systemd starts it again at once;
     without systemd it just ends.
