@@ -16,7 +16,7 @@ import cv2
 import numpy as np
 import pytest
 from tests import corpus
-from tests.engines.conformance import Conformance, page, text_page
+from tests.engines.conformance import Conformance, blank, page, text_page
 
 from inboxd import errors
 from inboxd.engines import cpu_process, golden
@@ -117,6 +117,20 @@ def test_a_hanging_process_is_ended_in_time() -> None:
     assert isinstance(failure, PageFailure)
     assert failure.died and "0.5 s" in failure.reason
     assert left == ()
+
+
+def test_processes_are_started_as_pages_need_them() -> None:
+    async def counts() -> list[int]:
+        engine = CpuEngine(workers=2, page_timeout=60)
+        await engine.start()
+        seen = [len(engine.processes)]
+        for together in (1, 1, 2):
+            await asyncio.gather(*(engine.read(blank(20, 20)) for _ in range(together)))
+            seen.append(len(engine.processes))
+        await engine.close()
+        return seen
+
+    assert asyncio.run(counts()) == [1, 1, 1, 2]
 
 
 def test_a_process_that_cannot_be_replaced_loses_the_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The embedded engine: PP-OCRv6 on the CPU, in one single-threaded process for each core.
 
-A process that dies or hangs costs the page that it was reading, nothing else: another takes its place.
+A process that dies or hangs costs the page that it was reading, nothing else: another takes its place. Processes
+are started when pages come that those at hand are too few for: a machine that gets a page now and then runs one.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ class CpuEngine:
     """An `Engine` that reads `workers` pages at a time, each in at most `page_timeout` seconds."""
 
     def __init__(self, workers: int, page_timeout: float) -> None:
-        self._limits = Limits(workers, batch_pages=workers, batch_wait_s=BATCH_WAIT, deterministic=True)
+        self._limits = Limits(workers, batch_pages=workers, batch_wait_s=BATCH_WAIT, deterministic=True, isolated=True)
         self._page_timeout = page_timeout
         self._all: list[ReadingProcess] = []
-        self._idle: asyncio.Queue[ReadingProcess] = asyncio.Queue()
+        self._idle: asyncio.LifoQueue[ReadingProcess] = asyncio.LifoQueue()  # the last one used is warm
         self._info: EngineInfo | None = None
         self._lost: str | None = "it has not been started"  # why it can't read
 
@@ -59,32 +60,33 @@ class CpuEngine:
         return tuple(pid for process in self._all if (pid := process.pid) is not None)
 
     async def start(self) -> EngineInfo:
-        """Start the processes; each loads the models and reads a test page.
+        """Start the first process: it loads the models and reads a test page.
 
         Raises:
-            EngineUnusable: one of them can't.
+            EngineUnusable: it can't.
         """
         if self._lost is None and self._info is not None:
             return self._info
         await self.close()
         self._all = [ReadingProcess(number) for number in range(self._limits.pages_in_flight)]
-        self._idle = asyncio.Queue()
+        self._idle = asyncio.LifoQueue()
+        for process in self._all:
+            self._idle.put_nowait(process)
+        first = self._all[-1]
         try:
-            infos = await asyncio.gather(*(self._on_thread(process, process.ready) for process in self._all))
+            info = await self._on_thread(first, first.ready)
         except BaseException:  # a cancelled start, too, leaves no process behind
             await self.close()
             raise
-        for process in self._all:
-            self._idle.put_nowait(process)
         self._lost = None
-        self._info = replace(infos[0], details={**infos[0].details, "processes": str(len(self._all))})
+        self._info = replace(info, details={**info.details, "processes": f"up to {len(self._all)}"})
         return self._info
 
     async def read(self, page: PageImage, attempt: int = 1) -> PageText | PageFailure:
         """Read one page, leaving its padding out; every attempt reads the same.
 
         Raises:
-            EngineLost: the engine is closed, or a process that died can't be replaced.
+            EngineLost: the engine is closed, or a process that is needed can't be started.
         """
         self._check()
         idle = self._idle  # a later life has another
@@ -102,8 +104,8 @@ class CpuEngine:
             await self._on_thread(process, process.ready)
         except EngineUnusable as error:
             self._check()
-            self._lose(f"a reading process died and can't be replaced: {error.what}")
-            raise EngineLost(f"the CPU engine is lost: {self._lost}", error.advice) from error
+            self._lose(f"a reading process can't be started: {error.what}")
+            raise EngineLost(f"the CPU engine cannot read: {self._lost}", error.advice) from error
         self._check()
         pixels = page.pixels[: page.height, : page.width]
         try:
