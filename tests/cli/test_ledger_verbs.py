@@ -121,7 +121,8 @@ def test_show_tells_why_outputs_are_owed(inboxd: Inboxd, config: Path, clerk: Cl
 def test_requeue_by_name_by_state_and_failed(inboxd: Inboxd, config: Path, clerk: Clerk) -> None:
     assert inboxd("requeue", "invoice.pdf", "--config", config).out == "1 file will be read again.\n"
     assert clerk.state(clerk.sql("SELECT id FROM files WHERE path LIKE '%invoice%'")[0][0]) is FileState.SETTLING
-    assert inboxd("requeue", "--failed", "--config", config).out == "1 file will be read again.\n"
+    clerk.finish(clerk.claim_pages(1)[0], "", PageState.FAILED)  # of the book
+    assert inboxd("requeue", "--failed", "--config", config).out == "2 files will be read again.\n"
     assert inboxd("requeue", "--state", "done", "--config", config).out == "0 files will be read again.\n"
     ended = inboxd("requeue", "invoice.pdf", "nonesuch", "--config", config)
     assert ended.code == 1

@@ -12,13 +12,12 @@ from inboxd.cli import given
 from inboxd.cli.printing import say
 from inboxd.core.lifecycle import FileState
 from inboxd.errors import UsageError
-from inboxd.model import FileId
 
 
 @click.command()
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @given.config_option
-@click.option("--failed", is_flag=True, help="Every file that was quarantined.")
+@click.option("--failed", is_flag=True, help="Every file that is quarantined, or has a page that could not be read.")
 @given.state_option("Every file in this state.")
 def requeue(files: Sequence[str], config: Path | None, failed: bool, state: FileState | None) -> None:
     """Have files read again from their originals.
@@ -26,18 +25,18 @@ def requeue(files: Sequence[str], config: Path | None, failed: bool, state: File
     FILE is a path, the end of a path, or an id. It is as if they had just been dropped; a running daemon
     notices by itself.
     """
-    if failed:
-        state = FileState.QUARANTINED
-    if bool(files) == bool(state):
+    if bool(files) + failed + bool(state) != 1:
         raise UsageError("name files to requeue, or a whole state", "inboxd requeue FILE..., --failed or --state S.")
     settings = given.settings(config)
+    from inboxd.ledger import glance, runs
+
     with given.reader(settings) as reader:
-        if state is not None:
-            chosen: list[FileId] = [row.id for row in reader.files(state=state, limit=-1)]
+        if failed:
+            chosen = glance.failed(reader)
+        elif state is not None:
+            chosen = [row.id for row in reader.files(state=state, limit=-1)]
         else:
             chosen = [given.one_file(reader, file).id for file in files]
-    from inboxd.ledger import runs
-
     with given.ledger(settings) as ledger:
         count = ledger.write_now(runs.requeue, chosen, now=time.time())
     say(f"{count} file{'' if count == 1 else 's'} will be read again.")

@@ -1,4 +1,4 @@
-"""What `inboxd status` and `inboxd prune --dry-run` tell: a few quick questions of a reader, answered at one moment."""
+"""Questions of the command line that no room asks: how things stand, what failed, what is old."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from inboxd.core.lifecycle import FileState
 from inboxd.ledger.form import stamp
 from inboxd.ledger.reading import Reader
 from inboxd.ledger.rows import Counts, FileRow, InboxRow, RunRow
+from inboxd.model import FileId
 
 PACE_S = 60.0
 """Seconds back over which pages a second are told."""
@@ -71,6 +72,12 @@ def glance(reader: Reader, now: float) -> Glance:
         owed=tuple(Owed(path, reason) for path, reason in owed),
         pages_per_second=finished / PACE_S,
     )
+
+
+def failed(reader: Reader) -> list[FileId]:
+    """The files that are quarantined, or came out with a page that could not be read."""
+    rows = _rows(reader, "SELECT DISTINCT file FROM v_failures WHERE state IN ('quarantined', 'failed') ORDER BY file")
+    return [FileId(file) for (file,) in rows]
 
 
 def old(reader: Reader, *, events_before: float | None, samples_before: float | None) -> Old:
