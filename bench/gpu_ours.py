@@ -28,12 +28,12 @@ class Forced:
     TEXT = "\n".join(gpu_pages.text(0, 40))
 
     def __new__(cls, engine: Any, lengths: list[int]) -> Any:
-        due = itertools.cycle(lengths)
+        engine.due = itertools.cycle(lengths)
         sample, answer = engine._sampling, engine._answer
 
         def sampling(attempt: int, max_tokens: int) -> Any:
             chosen = sample(attempt, max_tokens)
-            chosen.max_tokens, chosen.ignore_eos = next(due), True
+            chosen.max_tokens, chosen.ignore_eos = next(engine.due), True
             return chosen
 
         def answered(*arguments: Any) -> Any:
@@ -82,6 +82,7 @@ async def feed(
         waits.append(answer.first_token_s or 0.0)
         tokens += answer.tokens_out or 0
 
+    engine.due = itertools.cycle(bench.lengths(len(pages)))
     start, spent = time.monotonic(), cpu()
     await asyncio.gather(*map(one, pages))
     first = {"first_token_s": round(statistics.median(waits), 2)}
@@ -112,6 +113,10 @@ async def only(bench: Bench, engine: Any, gauge: Gauge) -> None:
     await feed(bench, engine, "engine, one page at a time", bench.in_memory(4), gauge, 1)
 
 
+VARIANTS = (("compiled tower", "inboxd_compile_vision"), ("FP8 tower", "probe_fp8_tower"))
+"""What can be done to the vision tower of a running engine; the second needs a GPU."""
+
+
 async def knobs(bench: Bench, engine: Any, gauge: Gauge) -> None:
     """Tokens a step, then the vision tower: each changed on the running engine."""
     pages = bench.in_memory(bench.pages // 2)
@@ -125,7 +130,7 @@ async def knobs(bench: Bench, engine: Any, gauge: Gauge) -> None:
         await feed(bench, engine, f"{tokens} tokens a step", pages, gauge, window)
     if not bench.dry:
         await probe(engine, "probe_budget", 16384)
-    for name, method in (("compiled tower", "inboxd_compile_vision"), ("FP8 tower", "probe_fp8_tower")):
+    for name, method in VARIANTS:
         await probe(engine, method)
         await feed(bench, engine, f"{name}, warm-up", pages[:8], gauge, 8)
         await feed(bench, engine, name, pages, gauge, window)
@@ -158,7 +163,7 @@ def tiny(bench: Bench) -> None:
         bench.say("ten pages alone equal to the same in the batch:", sum(map(str.__eq__, together, alone)))
         bench.record("memory", sample=await engine.memory(), relieved=await engine.relieve())
         if not profile and not bench.dry:
-            for variant, method in (("compiled tower", "inboxd_compile_vision"), ("FP8 tower", "probe_fp8_tower")):
+            for variant, method in VARIANTS:
                 await probe(engine, method)
                 await texts(variant)
         await engine.close()
