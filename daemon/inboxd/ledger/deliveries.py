@@ -29,6 +29,7 @@ _OWED = (
     .limit(bindparam("limit"))
 )
 _HASH = select(outputs.c.sha256).where(outputs.c.folder == bindparam("folder_"), outputs.c.name == bindparam("name_"))
+_STANDS = select(files.c.state, files.c.delivery, files.c.pages).where(files.c.id == bindparam("file"))
 _ENDING_IN = frozenset({FileState.DONE, FileState.DUPLICATE})
 _NOTHING_OWED = {"delivery": Delivery.DELIVERED, "delivery_reason": "", "next_delivery_at": None}
 
@@ -42,7 +43,7 @@ def delivered(
     False when it was done before, and only its archiving is still owed, or when it vanished or was requeued
     meanwhile; the outputs are recorded as ours all the same.
     """
-    row = conn.execute(select(files.c.state, files.c.delivery, files.c.pages).where(files.c.id == file)).one_or_none()
+    row = conn.execute(_STANDS, {"file": file}).one_or_none()
     if row is None:
         return False
     at = stamp(now)

@@ -65,6 +65,11 @@ _IS_OPEN = text(
         OR EXISTS (SELECT 1 FROM pages WHERE file = :file AND state = 'pending')
     """
 )
+_COMPLETE = (
+    update(files)
+    .where(files.c.id == bindparam("file"))
+    .values(delivery=Delivery.OWED, next_delivery_at=bindparam("at"))
+)
 _PUT_BACK = (
     update(pages)
     .where(text(when.IN_FLIGHT))
@@ -139,7 +144,7 @@ def finish_page(
         happened(conn, event(at, f"page {reading.state}", reading.reason, file=row.file, page=row.number))
     if conn.execute(_IS_OPEN, {"file": row.file}).scalar_one():
         return False
-    conn.execute(update(files).where(files.c.id == row.file).values(delivery=Delivery.OWED, next_delivery_at=at))
+    conn.execute(_COMPLETE, {"file": row.file, "at": at})
     happened(conn, event(at, "read", file=row.file))
     return True
 
@@ -172,9 +177,10 @@ def retry_file(
     Raises:
         IllegalMove: it is final.
     """
-    retrying = {"reason": reason, "next_try_at": stamp(next_try_at), "deaths": files.c.deaths + int(died)}
-    if to_state(conn, file, FileState.RETRYING, now=now, **retrying):
+    if to_state(conn, file, FileState.RETRYING, now=now, reason=reason, next_try_at=stamp(next_try_at)):
         put_back_pages(conn, [file])
+        if died:
+            conn.execute(update(files).where(files.c.id == file).values(deaths=files.c.deaths + 1))
         happened(conn, event(stamp(now), "retrying", reason, file=file))
 
 

@@ -84,7 +84,7 @@ files = Table(
 
 Index("files_current", files.c.inbox, files.c.folder, files.c.name, unique=True, sqlite_where=text(when.CURRENT))
 Index("files_earlier", files.c.inbox, files.c.folder, files.c.name, files.c.id, sqlite_where=text(when.EARLIER))
-# For people. Partial, so that SQLite does not prefer it to the indexes below, which hold what is in hand and stay small.
+# For people. Partial, so that SQLite does not prefer it to the indexes below: those stay small.
 Index("files_state", files.c.state, files.c.id, sqlite_where=text(when.CURRENT))
 Index("files_counts", files.c.inbox, files.c.state, files.c.pages, files.c.current, sqlite_where=text(when.CURRENT))
 Index("files_ready", files.c.priority.desc(), files.c.id, sqlite_where=text(when.READY))
