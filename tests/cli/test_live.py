@@ -112,7 +112,7 @@ def test_draining_bars_count_from_where_this_run_began(capsys: pytest.CaptureFix
 
     def counts(done: int, ready: int, pages_done: int, pages_open: int) -> Counts:
         files = dict.fromkeys(FileState, 0) | {FileState.DONE: done, FileState.READY: ready}
-        return Counts(files, pages_done, pages_open, 0, ready, 0, 0, False)
+        return Counts(files, {}, pages_done, pages_open, 0, ready, 0, 0, False)
 
     with draining() as on_progress:
         on_progress(Progress(counts(100, 4, 900, 0), "reading"))

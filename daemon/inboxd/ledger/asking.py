@@ -13,7 +13,7 @@ from inboxd.ledger.form import join, split
 from inboxd.ledger.query_only import QueryOnly
 from inboxd.ledger.rows import Counts, EventRow, FileRow, Hit, InboxRow, OutputRow, PageRow, RunRow
 from inboxd.ledger.searching import likes_of, match_of, snippet_of, words_of
-from inboxd.model import FileId, PageState
+from inboxd.model import FileId, InboxId, PageState
 
 _FILES = """
     SELECT id, inbox, path, name, state, reason, kind, size, sha256, pages, pages_done, attempts, deaths,
@@ -33,7 +33,7 @@ class Asking(QueryOnly):
         """How much there is of everything, at one moment."""
         with self._moment():
             by_state = self._all(
-                "SELECT state, count(*), sum(pages) FROM files WHERE current = 1 GROUP BY inbox, state"
+                "SELECT inbox, state, count(*), sum(pages) FROM files WHERE current = 1 GROUP BY inbox, state"
             )
             (pending,) = self._one(
                 """
@@ -52,13 +52,16 @@ class Asking(QueryOnly):
             )
             paused = self.paused()
         files = dict.fromkeys(FileState, 0)
+        by_inbox: dict[InboxId, dict[FileState, int]] = {}
         pages_done = -pending - in_flight
-        for state, count, pages in by_state:
+        for inbox, state, count, pages in by_state:
             files[FileState(state)] += count
+            by_inbox.setdefault(inbox, {})[FileState(state)] = count
             if state in (FileState.DONE, FileState.READING):
                 pages_done += pages or 0
         return Counts(
             files=files,
+            by_inbox=by_inbox,
             pages_done=max(0, pages_done),
             pages_open=pending + in_flight,
             pages_in_flight=in_flight,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,11 +47,7 @@ class Old:
 
 def glance(reader: Reader, now: float) -> Glance:
     """Look once; `now` in UTC seconds since the epoch."""
-    by_inbox: dict[int, dict[FileState, int]] = defaultdict(dict)
-    for inbox, state, count in _rows(
-        reader, "SELECT inbox, state, count(*) FROM files WHERE current = 1 GROUP BY inbox, state"
-    ):
-        by_inbox[inbox][FileState(state)] = count
+    counts = reader.counts()
     ((finished,),) = _rows(reader, "SELECT count(*) FROM pages WHERE finished > ?", stamp(now - PACE_S))
     owed = _rows(
         reader,
@@ -60,9 +55,9 @@ def glance(reader: Reader, now: float) -> Glance:
         _LISTED,
     )
     return Glance(
-        counts=reader.counts(),
+        counts=counts,
         run=next(iter(reader.runs(1)), None),
-        inboxes=tuple((row, dict(by_inbox[row.id])) for row in reader.inboxes()),
+        inboxes=tuple((row, counts.by_inbox.get(row.id, {})) for row in reader.inboxes()),
         reading=tuple(reader.files(state=FileState.READING, limit=_LISTED)),
         waiting=tuple(
             row

@@ -22,6 +22,7 @@ class Counts:
     """How much there is of everything, now."""
 
     files: dict[FileState, int]  # latest version of each path; every state is there
+    by_inbox: dict[InboxId, dict[FileState, int]]  # the same for each inbox; states without files are left out
     pages_done: int  # read and final, of every file
     pages_open: int  # waiting or in flight, of files being read
     pages_in_flight: int
