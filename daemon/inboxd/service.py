@@ -172,7 +172,7 @@ class _Life:
         outputs = Outputs(self._reader)
         assembly = AssemblyRoom(ledger, self._reader, outputs, inboxes)
         claim_bell = Bell()
-        desk = Desk(ledger, run_id, policy, claim_bell, on_complete=assembly.complete)
+        desk = Desk(ledger, run_id, policy, claim_bell, on_complete=assembly.ring)
         pulse = Pulse()
         reading = ReadingRoom(engine, desk, settings.engine.page_timeout, settings.drain_timeout, pulse, self._promises)
         rendering = RenderingRoom(spool, pool, desk, reading.window, reading.offer, workers, claim_bell)
@@ -184,7 +184,7 @@ class _Life:
             policy,
             wanted=rendering.wanted,
             on_opened=claim_bell.ring,
-            on_complete=assembly.complete,
+            on_complete=assembly.ring,
         )
         door: asyncio.Queue[tuple[Sighting | Gone, ...]] = asyncio.Queue(DOOR)
         inbox = InboxRoom(list(inboxes.values()), door, self._reader, ledger)
@@ -235,7 +235,7 @@ class _Life:
             await claimed.wait()
             reading.bell.ring()
             await read.wait()
-            assembly.bell.ring()
+            assembly.ring()
 
         await pool.start()
         try:

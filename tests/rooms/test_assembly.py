@@ -40,14 +40,12 @@ def read(office: Office, name: bytes = b"scan.pdf", content: str = "one") -> Fil
     return file
 
 
-def assemble(office: Office, *files: FileId) -> None:
+def assemble(office: Office) -> None:
     """One round of the room, as it makes when it is asked to stop."""
 
     async def round() -> None:
         watched = {office.inbox: Watched(office.inbox, office.settings)}
         room = AssemblyRoom(office.ledger, office.reader, office.room, watched)
-        for file in files:
-            room.complete(file)
         stop = asyncio.Event()
         stop.set()
         await room.run(stop)
@@ -70,7 +68,7 @@ def with_archive(office: Office) -> Path:
 
 def test_a_complete_file_is_delivered_and_done(office: Office) -> None:
     file = read(office)
-    assemble(office, file)
+    assemble(office)
     assert office.state(file) is FileState.DONE
     assert office.names() == {"scan.pdf", "scan.pdf.md", "scan.pdf.json"}
 
@@ -80,8 +78,8 @@ def test_a_folder_in_the_way_is_told_once_and_the_file_stays_owed(office: Office
     (office.box.parent / "share").mkdir()
     file = read(office)
     with capture_logs() as logs:
-        assemble(office, file)
-        assemble(office, file)
+        assemble(office)
+        assemble(office)
     assert [entry["log_level"] for entry in logs] == ["warning"]
     assert (office.state(file), delivery(office, file)) == (FileState.READING, "owed")
 
@@ -89,7 +87,7 @@ def test_a_folder_in_the_way_is_told_once_and_the_file_stays_owed(office: Office
 def test_the_original_goes_to_the_archive_and_nothing_is_owed(office: Office) -> None:
     archive = with_archive(office)
     file = read(office)
-    assemble(office, file)
+    assemble(office)
     assert (office.state(file), delivery(office, file)) == (FileState.DONE, "delivered")
     assert office.history(file)[-2:] == ["done", "archived"]
     assert office.names() == {"scan.pdf.md", "scan.pdf.json"}
@@ -104,7 +102,7 @@ def test_a_life_that_ended_before_the_archive_leaves_it_owed(office: Office) -> 
     assert isinstance(written, tuple)
     office.do(deliveries.delivered, file, written, archiving=True)
     assert office.do(deliveries.owed, 10) == [file]
-    assemble(office, file)
+    assemble(office)
     assert delivery(office, file) == "delivered"
     assert os.listdir(archive) == ["scan.pdf"]
 
@@ -112,27 +110,29 @@ def test_a_life_that_ended_before_the_archive_leaves_it_owed(office: Office) -> 
 def test_a_life_that_ended_just_after_the_archive_is_closed_by_the_next(office: Office) -> None:
     with_archive(office)
     file = read(office)
-    assemble(office, file)
+    assemble(office)
     office.do(deliveries.owe, file)
-    assemble(office, file)
+    assemble(office)
     assert delivery(office, file) == "delivered"
 
 
 def test_a_duplicate_that_was_deleted_is_owed_nothing(office: Office) -> None:
     (office.box / os.fsdecode(MARKER)).touch()
-    assemble(office, read(office))
+    read(office)
+    assemble(office)
     duplicate = read(office, b"copy.pdf")
     office.file.unlink()
-    assemble(office, duplicate)
+    assemble(office)
     assert (office.state(duplicate), delivery(office, duplicate)) == (FileState.DUPLICATE, "none")
     assert not (office.box / "copy.pdf.md").exists()
 
 
 def test_an_inbox_without_its_marker_may_be_a_share_that_is_away(office: Office) -> None:
-    assemble(office, read(office))
+    read(office)
+    assemble(office)
     duplicate = read(office, b"copy.pdf")
     office.file.unlink()
-    assemble(office, duplicate)
+    assemble(office)
     assert delivery(office, duplicate) == "owed"
 
 
@@ -140,5 +140,5 @@ def test_a_file_that_is_not_done_and_not_there_waits_for_the_scan(office: Office
     (office.box / os.fsdecode(MARKER)).touch()
     file = read(office)
     office.file.rename(office.box / "renamed.pdf")
-    assemble(office, file)
+    assemble(office)
     assert (office.state(file), delivery(office, file)) == (FileState.READING, "owed")

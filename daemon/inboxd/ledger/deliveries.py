@@ -15,7 +15,7 @@ from inboxd.ledger.duplicates import deliver_with
 from inboxd.ledger.form import split, stamp
 from inboxd.ledger.moving import event, happened, to_state
 from inboxd.ledger.schema import files, outputs
-from inboxd.model import FileId, Written
+from inboxd.model import FileId, InboxId, Written
 
 _WRITTEN = insert(outputs)
 _WRITTEN = _WRITTEN.on_conflict_do_update(
@@ -107,9 +107,18 @@ def owe(conn: Connection, file: FileId, *, now: float) -> None:
     )
 
 
-def owed(conn: Connection, limit: int, *, now: float) -> list[FileId]:
-    """Files whose outputs are to be written now: all of their pages, or those of their original, are final."""
-    return [FileId(file) for file in conn.scalars(_OWED, {"at": stamp(now), "limit": limit})]
+def owed(conn: Connection, limit: int, *, inbox: InboxId | None = None, now: float) -> list[FileId]:
+    """Files, of one inbox or of all, whose outputs are to be written now.
+
+    All of their pages, or those of their original, are final.
+    """
+    asked = _OWED if inbox is None else _OWED.where(files.c.inbox == inbox)
+    return [FileId(file) for file in conn.scalars(asked, {"at": stamp(now), "limit": limit})]
+
+
+def orphaned(conn: Connection, configured: Sequence[InboxId], reason: str, *, now: float) -> None:
+    """Say why files of inboxes that are not `configured` any more stay owed."""
+    conn.execute(update(files).where(text(when.OWED), files.c.inbox.not_in(configured)).values(delivery_reason=reason))
 
 
 def may_overwrite(conn: Connection, path: bytes) -> str | None:

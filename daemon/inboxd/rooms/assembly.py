@@ -25,8 +25,10 @@ IDLE_S = 2.0
 """Seconds between looks for outputs that are owed: duplicates, and folders that were full or read-only."""
 OWED_EVERY_S = 30.0
 """Seconds until outputs that could not be written are tried again; they are never given up."""
-OWED, AT_ONCE = 64, 4
-"""Files looked at in one round, and delivered at the same time."""
+AT_ONCE = 4
+"""Files of one inbox that are delivered at the same time."""
+GRACE_S = 10.0
+"""Seconds that deliveries get when the daemon stops; what a dead share holds is left to the next life."""
 
 
 class AssemblyRoom:
@@ -43,51 +45,54 @@ class AssemblyRoom:
         self._open_reader = reader
         self._outputs = outputs
         self._inboxes = inboxes
-        self._complete: dict[FileId, None] = {}  # in the order of completion
-        self.bell = Bell()
+        self._bells = {inbox: Bell() for inbox in inboxes}
 
-    def complete(self, file: FileId) -> None:
-        """The last page of a file has its last word."""
-        self._complete[file] = None
-        self.bell.ring()
+    def ring(self) -> None:
+        """There may be something to deliver: the last page of a file has its last word, or the room is to end."""
+        for bell in self._bells.values():
+            bell.ring()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Deliver until `stop`, and then whatever is complete by then."""
+        """Deliver until `stop`, and then what is owed by then; each inbox by itself: a dead share holds no other."""
+        await self._ledger.write(
+            deliveries.orphaned, list(self._inboxes), "its inbox is not configured", now=time.time()
+        )
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._look_after(inbox, stop)) for inbox in self._inboxes]
+            await stop.wait()
+            await asyncio.wait(tasks, timeout=GRACE_S)
+            for task in tasks:
+                task.cancel()
+
+    async def _look_after(self, inbox: InboxId, stop: asyncio.Event) -> None:
         while True:
             stopping = stop.is_set()
-            files = list(self._complete)[:OWED]
-            if not files and not stopping:
-                files = await self._ledger.write(deliveries.owed, OWED, now=time.time())
-            if files:
-                gate = asyncio.Semaphore(AT_ONCE)
-                async with asyncio.TaskGroup() as group:
-                    for file in files:
-                        self._complete.pop(file, None)
-                        group.create_task(self._deliver(file, gate))
-            elif stopping:
+            files = await self._ledger.write(deliveries.owed, AT_ONCE, inbox=inbox, now=time.time())
+            async with asyncio.TaskGroup() as group:
+                for file in files:
+                    group.create_task(self._deliver(file, self._inboxes[inbox]))
+            if not files and stopping:
                 return
-            else:
-                await self.bell.wait(IDLE_S)
+            if not files:
+                await self._bells[inbox].wait(IDLE_S)
 
-    async def _deliver(self, file: FileId, gate: asyncio.Semaphore) -> None:
-        async with gate:
+    async def _deliver(self, file: FileId, watched: Watched) -> None:
+        try:
             reading = await aside(self._reading, file)
-            path = display(reading.path)
-            watched = self._inboxes.get(reading.inbox)
-            if watched is None:  # the inbox has left the configuration: owed until it is back
-                await self._owe(file, path, "its inbox is no longer configured")
-                return
-            outcome = await self._outputs.deliver(reading, watched.settings)
-            if isinstance(outcome, Undeliverable | Vanished):
-                await self._not_now(file, path, outcome)
-                return
-            faults.point("assembly.outputs_written")
-            archiving = watched.settings.archive_dir is not None
-            if await self._ledger.write(deliveries.delivered, file, outcome, archiving=archiving, now=time.time()):
-                log.info("file done", file=file, path=path, pages=len(reading.pages))
-            if archiving:
-                faults.point("assembly.to_archive")
-                await self._archive(reading, watched)
+        except LookupError:  # it vanished or was requeued since it was asked for
+            return
+        path = display(reading.path)
+        outcome = await self._outputs.deliver(reading, watched.settings)
+        if isinstance(outcome, Undeliverable | Vanished):
+            await self._not_now(file, path, outcome)
+            return
+        faults.point("assembly.outputs_written")
+        archiving = watched.settings.archive_dir is not None
+        if await self._ledger.write(deliveries.delivered, file, outcome, archiving=archiving, now=time.time()):
+            log.info("file done", file=file, path=path, pages=len(reading.pages))
+        if archiving:
+            faults.point("assembly.to_archive")
+            await self._archive(reading, watched)
 
     async def _archive(self, reading: Reading, watched: Watched) -> None:
         outcome = await self._outputs.archive(reading, watched.settings)

@@ -15,7 +15,6 @@ from inboxd.ledger import claims
 from inboxd.ledger.opening import Ledger
 from inboxd.model import (
     BatchId,
-    FileId,
     PageClaim,
     PageFailure,
     PageId,
@@ -35,8 +34,8 @@ ALONE_EVERY_S = 5.0
 class Desk:
     """Claims pages for this life and accounts for each until it is final or back in the queue.
 
-    `claimed` are the pages between the two. `bell` is rung after each; `on_complete` is called with a file whose
-    last page became final.
+    `claimed` are the pages between the two. `bell` is rung after each; `on_complete` is called when the last page of a
+    file became final.
     """
 
     def __init__(
@@ -45,7 +44,7 @@ class Desk:
         run: RunId,
         policy: RetryPolicy,
         bell: Bell,
-        on_complete: Callable[[FileId], None],
+        on_complete: Callable[[], None],
     ) -> None:
         self._ledger = ledger
         self._run = run
@@ -150,4 +149,4 @@ class Desk:
     def _last_word(self, claim: PageClaim, complete: bool) -> None:
         self._back(claim)
         if complete:
-            self._on_complete(claim.file)
+            self._on_complete()

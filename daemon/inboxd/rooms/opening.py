@@ -13,7 +13,7 @@ from inboxd.core.naming import display
 from inboxd.core.retrying import GiveUp, RetryPolicy, after_failure
 from inboxd.ledger import arrivals, claims
 from inboxd.ledger.opening import Ledger
-from inboxd.model import FileClaim, FileId, Opened, RunId
+from inboxd.model import FileClaim, Opened, RunId
 from inboxd.rooms.bell import Bell
 from inboxd.rooms.render.pool import RenderPool
 from inboxd.rooms.spool import Spool
@@ -36,7 +36,7 @@ class OpeningRoom:
         policy: RetryPolicy,
         wanted: Callable[[], int],
         on_opened: Callable[[], None],
-        on_complete: Callable[[FileId], None],
+        on_complete: Callable[[], None],
     ) -> None:
         self._ledger = ledger
         self._run = run
@@ -86,7 +86,7 @@ class OpeningRoom:
         if isinstance(outcome, Opened):
             complete = await self._ledger.write(claims.opened, file.file, outcome.pages, now=time.time())
             if complete:  # every page was read in an earlier life: only the outputs are missing
-                self._on_complete(file.file)
+                self._on_complete()
             return
         decision = after_failure(
             outcome.reason,
