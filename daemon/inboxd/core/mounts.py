@@ -25,6 +25,7 @@ class Mount:
     fstype: str
     device: str = "0:0"  # major:minor; major 0 is a number made up at mounting
     options: bytes = b""  # of the filesystem itself
+    number: int = 0  # by which the kernel tells it from every other mount while it lasts
 
     @property
     def is_remote(self) -> bool:
@@ -53,7 +54,8 @@ def parse(mountinfo: bytes) -> list[Mount]:
         fields = before.split(b" ")
         if separator and len(fields) > 4:
             fstype, _source, *options = after.split(b" ", 2)
-            mounts.append(Mount(_plain(fields[4]), fstype.decode(), fields[2].decode(), _plain(b"".join(options))))
+            point, device = _plain(fields[4]), fields[2].decode()
+            mounts.append(Mount(point, fstype.decode(), device, _plain(b"".join(options)), int(fields[0])))
     return mounts
 
 

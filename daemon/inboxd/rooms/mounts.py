@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from inboxd.core.mounts import Mount, below, mount_of, parse, remote_part
+from inboxd.core.mounts import Mount, below, parse, remote_part
 from inboxd.core.naming import display
+from inboxd.rooms.folders import Folder
 
 MOUNTINFO = Path("/proc/self/mountinfo")
-NOWHERE = Mount(b"/", "unknown")
+Watch = Literal["auto", "events", "poll"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,10 @@ class Plan:
 
     site: Site
     inside: dict[bytes, Site]
+
+    @property
+    def polls_anything(self) -> bool:
+        return self.site.polled or any(site.polled for site in self.inside.values())
 
     def at(self, folder: bytes) -> Site:
         """The site of a folder below the inbox (`b""` is the inbox itself)."""
@@ -64,20 +72,37 @@ class Plan:
         return "; ".join(parts)
 
 
-def plan(inbox: bytes, watch: Literal["auto", "events", "poll"]) -> Plan:
-    """How to watch the folder at the absolute path `inbox`. Reads mountinfo, and resolves links in `inbox`.
+def plan(root: Folder, watch: Watch) -> Plan:
+    """How to watch the open folder `root`.
+
+    Goes by the descriptor: what the path leads to may be mounted or unmounted at any moment.
 
     Raises:
-        OSError: mountinfo can't be read.
+        OSError: ENODEV where the folder's mount is gone by now.
     """
-    real = os.path.realpath(inbox)
-    mounts = parse(MOUNTINFO.read_bytes())
-    own = mount_of(real, mounts) or NOWHERE
-    inside = {mount.point[len(real.rstrip(b"/")) + 1 :]: mount for mount in below(real, mounts)}
-    return Plan(_site(own, mounts, watch), {where: _site(mount, mounts, watch) for where, mount in inside.items()})
+    number = mount_id(root.fd)
+    mounts = _parsed(MOUNTINFO.read_bytes())
+    own = next((mount for mount in mounts if mount.number == number), None)
+    if own is None:
+        raise OSError(errno.ENODEV, "it was unmounted a moment ago")
+    path = os.readlink(b"/proc/self/fd/%d" % root.fd).rstrip(b"/")  # noqa: PTH115 - bytes
+    inside = {mount.point[len(path) + 1 :]: mount for mount in below(path, mounts)}
+    sites = {where: _site(mount, mounts, watch) for where, mount in inside.items()}
+    return Plan(_site(own, mounts, watch), sites)
 
 
-def _site(mount: Mount, mounts: list[Mount], watch: Literal["auto", "events", "poll"]) -> Site:
+def mount_id(fd: int) -> int:
+    """The number of the mount that an open file lies on."""
+    return int(Path(f"/proc/self/fdinfo/{fd}").read_text().partition("mnt_id:")[2].split()[0])
+
+
+@lru_cache(maxsize=1)
+def _parsed(mountinfo: bytes) -> tuple[Mount, ...]:
+    """It is read at every scan, and hardly ever changes."""
+    return tuple(parse(mountinfo))
+
+
+def _site(mount: Mount, mounts: Sequence[Mount], watch: Watch) -> Site:
     if watch == "poll":
         return Site(mount, True, f"{mount.fstype}: as configured")
     remote = remote_part(mount, mounts)

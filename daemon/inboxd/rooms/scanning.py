@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from inboxd.config import Inbox
 from inboxd.core.ignoring import Filter
 from inboxd.core.naming import display
 from inboxd.ledger.reading import Reader
@@ -17,7 +18,7 @@ from inboxd.rooms.comparing import ABSENT, Comparer, Found
 from inboxd.rooms.folders import Folder
 from inboxd.rooms.listing import descend, is_within, join, list_folder
 from inboxd.rooms.marker import Claim
-from inboxd.rooms.mounts import Plan
+from inboxd.rooms.mounts import Plan, Site, plan
 
 log = structlog.get_logger(__name__)
 
@@ -44,45 +45,48 @@ class Scanner:
         inbox: InboxId,
         path: bytes,
         filter: Filter,
-        recursive: bool,
+        settings: Inbox,
         reader: Reader,
         claim: Claim,
         tell: Callable[[Found], bool],
-        on_folder: Callable[[bytes, Folder], None],
+        on_folder: Callable[[bytes, Folder, bool], None],
     ) -> None:
         """`tell` takes what was found, and says whether to go on.
 
-        `on_folder` is called with each open folder before it is listed: the moment to watch it for changes.
+        `on_folder` is called with each open folder before it is listed, which is the moment to watch it for changes,
+        and with whether it is polled instead.
         """
         self._path = path
         self._filter = filter
-        self._recursive = recursive
+        self._settings = settings
         self._comparer = Comparer(inbox, reader)
         self._claim = claim
         self._on_found = tell
         self._on_folder = on_folder
+        self.plan: Plan | None = None  # how the inbox is to be watched, as of the last scan
         self._seen: dict[bytes, _Seen] = {}
         self._root_id: tuple[int, int] | None = None
         self._blind: set[bytes] = set()  # folders that can't be seen
         self._told: dict[bytes, str] = {}  # why, as the log says
 
-    @property
-    def folders(self) -> Iterable[bytes]:
-        """The folders that the inbox has now, below it; `b""` is the inbox itself."""
-        return self._seen.keys()
+    def polled(self) -> set[bytes]:
+        """The folders in which events tell nothing; `b""` is the inbox itself."""
+        if self.plan is None or not self.plan.polls_anything:
+            return set()
+        return {folder for folder in self._seen if self._site(folder).polled}
 
-    def everything(self, plan: Plan) -> None:
+    def everything(self) -> None:
         """Scan the whole inbox.
 
         Raises:
             NotOurs, OSError: the inbox can't be scanned, which says nothing about what is in it.
             Stopped: `tell` said so.
         """
-        with self._open(plan) as root:
+        with self._open() as root:
             before, self._seen = self._seen, {}
             self._blind.clear()
             try:
-                self._walk(root, plan, [b""], before, is_thorough=True)
+                self._walk(root, [b""], before, is_thorough=True)
             except OSError:
                 self._seen = before | self._seen  # what was mounted where stays known
                 raise
@@ -91,19 +95,20 @@ class Scanner:
                 del self._told[folder]
             self._miss(lambda folder: folder not in self._seen)
 
-    def some(self, folders: Iterable[bytes], plan: Plan) -> None:
+    def some(self, folders: Iterable[bytes]) -> None:
         """Scan these folders, and what is new below them; otherwise as `everything`."""
-        with self._open(plan) as root:
+        with self._open() as root:
             if self._seen:
                 self._blind.difference_update(folders)
-                self._walk(root, plan, sorted(folders, reverse=True), self._seen, is_thorough=False)
+                self._walk(root, sorted(folders, reverse=True), self._seen, is_thorough=False)
                 return
-        self.everything(plan)
+        self.everything()
 
-    def _open(self, plan: Plan) -> Folder:
+    def _open(self) -> Folder:
         root = Folder.open(self._path)
         try:
-            self._claim.check(root, plan.site.place)
+            self.plan = plan(root, self._settings.watch)
+            self._claim.check(root, self.plan.site.place)
             status = root.own_status()
         except BaseException:
             root.close()
@@ -113,9 +118,7 @@ class Scanner:
             self._seen = {}  # another folder has taken its place
         return root
 
-    def _walk(
-        self, root: Folder, plan: Plan, todo: list[bytes], before: dict[bytes, _Seen], *, is_thorough: bool
-    ) -> None:
+    def _walk(self, root: Folder, todo: list[bytes], before: dict[bytes, _Seen], *, is_thorough: bool) -> None:
         """Scan the folders of `todo`; with them what is below, if thorough, or else what is new below."""
         visited: set[bytes] = set()
         while todo:
@@ -126,7 +129,7 @@ class Scanner:
             old = before.get(folder)
             try:
                 with descend(root, folder) as opened:
-                    seen = self._folder(root, opened, folder, plan, old, is_thorough=is_thorough)
+                    seen = self._folder(root, opened, folder, old, is_thorough=is_thorough)
             except OSError as error:
                 if not folder or error.errno in (errno.EMFILE, errno.ENFILE):
                     raise
@@ -140,17 +143,16 @@ class Scanner:
             if lost := [join(folder, name) for name in known.keys() - seen.children.keys()]:
                 self._forget(lost)
 
-    def _folder(
-        self, root: Folder, opened: Folder, folder: bytes, plan: Plan, old: _Seen | None, *, is_thorough: bool
-    ) -> _Seen:
-        self._on_folder(folder, opened)
+    def _folder(self, root: Folder, opened: Folder, folder: bytes, old: _Seen | None, *, is_thorough: bool) -> _Seen:
+        site = self._site(folder)
+        self._on_folder(folder, opened, site.polled)
         device = opened.own_status().st_dev
         if old is not None and old.device != device and device == root.own_status().st_dev:
             # A bare mount point says nothing about the files.
             self._cannot_see(folder, "what was mounted here is gone")
             return _Seen({}, old.device)
-        listing = list_folder(opened, folder, self._filter, keeps_inodes=plan.at(folder).mount.keeps_inodes)
-        seen = _Seen(listing.children if self._recursive else {}, device, listing.digest(), is_quiet=True)
+        listing = list_folder(opened, folder, self._filter, keeps_inodes=site.mount.keeps_inodes)
+        seen = _Seen(listing.children if self._settings.recursive else {}, device, listing.digest(), is_quiet=True)
         if not is_thorough and old is not None and old.is_quiet and old.digest == seen.digest:
             return seen
         if listing.entries:
@@ -159,6 +161,10 @@ class Scanner:
             seen.is_quiet = False
             self._tell(found)
         return seen
+
+    def _site(self, folder: bytes) -> Site:
+        assert self.plan is not None, "made when the inbox is opened"
+        return self.plan.at(folder)
 
     def _forget(self, lost: list[bytes]) -> None:
         """Folders were deleted or moved away."""

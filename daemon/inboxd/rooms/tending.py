@@ -20,7 +20,6 @@ from inboxd.model import InboxId
 from inboxd.rooms.comparing import Found
 from inboxd.rooms.folders import Folder
 from inboxd.rooms.marker import Claim, NotOurs
-from inboxd.rooms.mounts import Plan, plan
 from inboxd.rooms.scanning import Scanner, Stopped
 from inboxd.rooms.watching import Watcher, limit_told
 
@@ -74,7 +73,6 @@ class Tender:
         self._stopping = False
         self._progress_at: float | None = None  # of the scan under way
         self._watcher: Watcher | None = None
-        self._plan: Plan | None = None
         self._unwatched: set[bytes] = set()
         self._no_events = ""  # why folders that should have events have none
         self._at: tuple[bytes, float] | None = None  # the folder being scanned, and since when
@@ -113,7 +111,7 @@ class Tender:
                     self._inbox,
                     self.path,
                     self._filter,
-                    self._settings.recursive,
+                    self._settings,
                     reader,
                     self._claim,
                     self._hand_over,
@@ -142,13 +140,11 @@ class Tender:
         self._at, self._waited = None, 0.0
         trouble = ""
         try:
-            if isinstance(scan, Everything) or self._plan is None:
-                self._prepare()
-            assert self._plan is not None
             if isinstance(scan, Everything):
-                scanner.everything(self._plan)
+                self._prepare()
+                scanner.everything()
             else:
-                scanner.some(scan.folders, self._plan)
+                scanner.some(scan.folders)
         except Stopped:
             return
         except NotOurs as refusal:
@@ -164,20 +160,15 @@ class Tender:
             else:
                 self._note_cost(ended)
                 self._agenda.finished(scan, began + self._waited, ended)
-                self._agenda.poll(self._polled(scanner))
+                self._agenda.poll(scanner.polled() | self._unwatched)
         if trouble:
             self._stop_watching()
-        self._report(self._told(trouble, is_whole=not trouble and isinstance(scan, Everything)))
-
-    def _told(self, trouble: str, *, is_whole: bool) -> Report:
-        watching = ""
-        if self._plan is not None:
-            watching = self._plan.describe(self._settings.poll_interval, self._no_events)
-        return Report(trouble, watching, self._claim.memory, is_whole)
+        watching = scanner.plan.describe(self._settings.poll_interval, self._no_events) if scanner.plan else ""
+        is_whole = not trouble and isinstance(scan, Everything)
+        self._report(Report(trouble, watching, self._claim.memory, is_whole))
 
     def _prepare(self) -> None:
-        """Before everything is scanned: look how it can be watched, which may have changed."""
-        self._plan = plan(self.path, self._settings.watch)
+        """Before everything is scanned: have a watcher, where there can be one."""
         if self._watcher is not None and not self._watcher.is_alive:
             log.warning("events have ended: watching anew", inbox=display(self.path))
             self._stop_watching()
@@ -189,14 +180,14 @@ class Tender:
             except OSError as error:
                 self._no_events = limit_told(error)
 
-    def _on_folder(self, folder: bytes, opened: Folder) -> None:
+    def _on_folder(self, folder: bytes, opened: Folder, polled: bool) -> None:
         """A folder is about to be listed: watch it first, so that nothing falls between."""
         now = self._progress_at = time.monotonic()
         with self._changed:
             self._note_cost(now)
         self._at = (folder, now)
-        assert self._plan is not None
-        if self._plan.at(folder).polled:
+        self._unwatched.discard(folder)
+        if polled:
             return
         if self._watcher is None:
             self._unwatched.add(folder)
@@ -206,18 +197,10 @@ class Tender:
         except OSError as error:
             self._no_events = limit_told(error)
             self._unwatched.add(folder)
-        else:
-            self._unwatched.discard(folder)
 
     def _note_cost(self, now: float) -> None:
         if self._at is not None:
             self._agenda.scanned_folder(self._at[0], self._at[1], now)
-
-    def _polled(self, scanner: Scanner) -> set[bytes]:
-        assert self._plan is not None
-        everywhere = self._plan.site.polled or any(site.polled for site in self._plan.inside.values())
-        polled = {folder for folder in scanner.folders if self._plan.at(folder).polled} if everywhere else set()
-        return polled | self._unwatched
 
     def _hand_over(self, found: Found) -> bool:
         began = time.monotonic()
