@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import pwd
 import re
 import threading
 from pathlib import Path
@@ -149,6 +150,22 @@ def test_the_ledger_and_a_running_daemon_are_told(inboxd: Inboxd, written: Path)
     ended = inboxd("check", "--json", "--config", written)
     assert ended.code == 78
     assert findings(ended)["ledger"][0][0] == "fail"
+
+
+def test_looking_as_somebody_else_than_the_service_is_said(
+    inboxd: Inboxd, written: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nobody: dict[str, pwd.struct_passwd] = {}
+    monkeypatch.setattr(check_folders.pwd, "getpwnam", nobody.__getitem__)
+    assert "user" not in findings(inboxd("check", "--json", "--config", written))
+    mine = pwd.getpwuid(os.geteuid())
+    someone = pwd.struct_passwd((*mine[:2], mine.pw_uid + 1, *mine[3:]))
+    monkeypatch.setattr(check_folders.pwd, "getpwnam", {"inboxd": someone}.__getitem__)
+    ((level, _, advice),) = findings(inboxd("check", "--json", "--config", written))["user"]
+    assert level == "warn"
+    assert f"sudo -u inboxd inboxd check --config {written}" in advice
+    monkeypatch.setattr(check_folders.pwd, "getpwnam", {"inboxd": mine}.__getitem__)
+    assert "user" not in findings(inboxd("check", "--json", "--config", written))
 
 
 def test_a_share_that_hangs_does_not_hang_the_check() -> None:

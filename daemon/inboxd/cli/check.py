@@ -49,6 +49,7 @@ def _look(named: Path | None, start_engine: bool) -> Iterator[Finding]:
     # Not at the top: every other command would load them too.
     from inboxd.cli import check_engine, check_folders, check_ledger, check_machine
 
+    yield from check_folders.user(path)
     yield from check_folders.inboxes(settings)
     yield from check_folders.state(settings)
     yield from check_ledger.ledger(settings)

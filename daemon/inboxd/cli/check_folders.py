@@ -6,6 +6,7 @@ import contextlib
 import grp
 import os
 import pwd
+import shlex
 import shutil
 import stat
 from collections.abc import Iterator
@@ -13,12 +14,25 @@ from pathlib import Path
 
 from inboxd import config
 from inboxd.cli.finding import Finding, Level, NoAnswer, patiently
+from inboxd.cli.installation import USER
 from inboxd.cli.printing import shown, size
 from inboxd.core.naming import PREFIX
 from inboxd.rooms import mounts
 from inboxd.rooms.folders import Folder
 
 _PROBE = os.fsdecode(PREFIX) + "check-{}"
+
+
+def user(config_file: Path) -> Iterator[Finding]:
+    """Whether we look with the eyes of the service: root may do what its user may not."""
+    try:
+        service = pwd.getpwnam(USER)
+    except KeyError:  # no service is installed here
+        return
+    if os.geteuid() != service.pw_uid:
+        command = f"sudo -u {USER} inboxd check --config {shlex.quote(str(config_file))}"
+        says = f"this looks as {_me()}; the service runs as {USER}, and may be allowed less or more"
+        yield Finding(Level.WARN, "user", says, f"For its view: {command}")
 
 
 def inboxes(settings: config.Settings) -> Iterator[Finding]:
