@@ -42,7 +42,7 @@ def test_folders_are_opened_for_writing() -> None:
 
 def test_folders_at_home_are_shown_one_by_one() -> None:
     lines = unit.folders(["/home/anna/a:b", "/homework"]).splitlines()
-    assert lines[2:] == ["ProtectHome=tmpfs", 'BindPaths="-/home/anna/a\\\\:b"', "ReadWritePaths=-/homework"]
+    assert lines[2:] == ["ProtectHome=tmpfs", "BindPaths=-/home/anna/a\\:b", "ReadWritePaths=-/homework"]
 
 
 def test_a_folder_that_no_unit_file_can_name_is_opened_from_above() -> None:

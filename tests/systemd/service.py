@@ -27,7 +27,7 @@ settle = 0.1
 
 HASTE = """
 [Unit]
-StartLimitIntervalSec=60
+StartLimitIntervalSec=10min
 StartLimitBurst=4
 [Service]
 WatchdogSec=3

@@ -35,7 +35,7 @@ def folders(paths: Sequence[str]) -> str:
     at_home = [path for path in opened if is_hidden(path)]
     if at_home:
         lines.append("ProtectHome=tmpfs")
-        lines += [f"BindPaths={quoted('-' + path.replace(':', chr(92) + ':'))}" for path in at_home]
+        lines += ["BindPaths=" + quoted(f"-{path}").replace(":", "\\:") for path in at_home]
     lines += [f"ReadWritePaths={quoted('-' + path)}" for path in opened if path not in at_home]
     return "\n".join(lines) + "\n"
 
