@@ -32,10 +32,13 @@ format: install  ## format and mend what can be mended by machine
 	$(BIN)/ruff format .
 
 test: install  ## every test of the base install
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not systemd"
 
 test-fast: install  ## without those that read real pages or run the daemon for a while
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow and not systemd"
+
+test-systemd: install  ## inboxd under a real systemd, in a throw-away machine (as root)
+	sh tests/systemd/run.sh
 
 accuracy: install  ## character error rates on the samples, into docs/accuracy.md
 	$(BIN)/python bench/accuracy.py
