@@ -74,3 +74,9 @@ class EngineLost(InboxdError):
     """The engine died: no page in flight was read, and it must be started again."""
 
     exit_code = Exit.SOFTWARE
+
+
+class Defect(InboxdError):
+    """A part of the daemon died of what nobody foresaw; the log has the traceback."""
+
+    exit_code = Exit.SOFTWARE

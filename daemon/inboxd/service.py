@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import time
+import traceback
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +21,7 @@ from inboxd.config import Settings
 from inboxd.core.retrying import RetryPolicy
 from inboxd.drain import Drain, Progress
 from inboxd.engines import registry
-from inboxd.errors import ConfigError, Exit, InboxdError
+from inboxd.errors import ConfigError, Defect, Exit, InboxdError
 from inboxd.ledger import claims, lock, runs
 from inboxd.ledger.opening import Ledger
 from inboxd.ledger.reading import Reader
@@ -98,7 +100,7 @@ class _Life:
         """Build the rooms, run them, and record how it ended.
 
         Raises:
-            InboxdError: a room met what the daemon can't go on with.
+            InboxdError: a room met what the daemon can't go on with; a `Defect` if it has no name.
         """
         choice = registry.choose(self._settings)
         log.info("inboxd starts", version=__version__, engine=choice.name, because=choice.why)
@@ -119,10 +121,12 @@ class _Life:
                 self._exit, self._why = error.exit_code, error.what
                 raise error from trouble
             self._exit, self._why = Exit.SOFTWARE, f"a defect: {error!r}"
-            raise
+            traceback.print_exception(trouble)  # as many lines as it takes, which no event has
+            raise Defect(self._why, "The traceback above tells where: please report it.") from trouble
         finally:
             await self._ledger.write(runs.end_run, run_id, int(self._exit), self._why, now=time.time())
-            log.info("inboxd ends", exit_code=int(self._exit), reason=self._why)
+            level = logging.INFO if self._exit in (Exit.OK, Exit.RECYCLE) else logging.ERROR
+            log.log(level, "inboxd ends", exit_code=int(self._exit), reason=self._why)
         return self._exit
 
     def end(self, code: Exit, why: str) -> None:

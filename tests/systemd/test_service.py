@@ -151,6 +151,18 @@ def test_a_configuration_that_is_wrong_is_said_once_and_not_retried(service: Ser
     assert "fragmentatoin" in service.journal()
 
 
+def test_a_defect_is_shown_and_another_life_begins(service: Service) -> None:
+    service.order("defect")
+    service.machine.run("systemctl", "start", "inboxd", check=False)
+    until(lambda: int(service.property("NRestarts")) >= 1, service.journal)
+    service.revoke("defect")
+    service.drop("a.pdf", 1)
+    service.wait_sql(DONE, 1)
+    [code, reason] = service.sql("SELECT exit_code, reason FROM runs ORDER BY id LIMIT 1")[0]
+    assert code == 70 and "what nobody foresaw" in reason
+    assert "Traceback" in service.journal() and "status=70" in service.journal()
+
+
 def test_a_storm_of_crashes_is_stopped(service: Service) -> None:
     service.order("crash")
     service.machine.run("systemctl", "start", "inboxd", check=False)

@@ -22,7 +22,7 @@ class Pulse:
     """What the reading tells of its pace; written on the loop, page by page."""
 
     def __init__(self) -> None:
-        self.pages = 0  # final or put back, since this life began
+        self.pages = 0  # read by the engine since this life began
         self.in_flight = 0
         self._paces: list[float] = []
 

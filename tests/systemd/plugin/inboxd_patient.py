@@ -1,8 +1,9 @@
 """An engine that takes its time and falls ill on demand, plugged in as anybody's engine would be.
 
 It obeys files in the folder `orders` of the state folder: `hang` blocks the event loop in the next read, `stuck` lets
-`close` never return, `crash` ends the process at the start, `ill` makes its memory look fragmented, and `delay` holds
-the seconds that a page takes. What it has read it writes to `reads`, a hash a line, in the same folder.
+`close` never return, `crash` ends the process at the start, `defect` raises what nobody foresaw, `ill` makes its memory
+look fragmented, and `delay` holds the seconds that a page takes. What it has read it writes to `reads`, a hash a line, in
+the same folder.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ class PatientEngine:
         self._orders.mkdir(exist_ok=True)
         if self._ordered("crash"):
             os._exit(70)
+        if self._ordered("defect"):
+            raise KeyError("what nobody foresaw")
         self._open = True
         return EngineInfo("patient", "none", "1.0")
 
