@@ -29,6 +29,7 @@ def counts(*, pages_open: int = 0, paused: bool = False, **files: int) -> Counts
     states = dict.fromkeys(FileState, 0) | {FileState(name): count for name, count in files.items()}
     return Counts(
         files=states,
+        by_inbox={},
         pages_done=7,
         pages_open=pages_open,
         pages_in_flight=min(2, pages_open),

@@ -2,8 +2,8 @@
 
 It obeys files in the folder `orders` of the state folder: `hang` blocks the event loop in the next read, `stuck` lets
 `close` never return, `crash` ends the process at the start, `defect` raises what nobody foresaw, `ill` makes its memory
-look fragmented, and `delay` holds the seconds that a page takes. What it has read it writes to `reads`, a hash a line, in
-the same folder.
+look fragmented, and `delay` holds the seconds that a page takes. What it has read it writes to `reads`, a hash a line,
+in the same folder.
 """
 
 from __future__ import annotations
