@@ -143,8 +143,13 @@ class Spool:
                 self.path(sha256).unlink(missing_ok=True)
 
     def copies(self) -> set[str]:
-        """Hashes of the copies that have their name."""
-        return {path.name for path in self._folder.glob("*/*") if path.parent.name == path.name[:_DIGITS]}
+        """The hashes of all copies that the ledger knows of: not of those that are still held.
+
+        Ask the ledger afterwards which it needs, and `release` the rest.
+        """
+        lying = {path.name for path in self._folder.glob("[0-9a-f][0-9a-f]/*")}
+        with self._lock:
+            return lying - self._held.keys()
 
     def sweep(self, keep: Collection[str]) -> int:
         """Remove what earlier lives left unfinished, and every copy whose hash is not in `keep`. Returns how many.

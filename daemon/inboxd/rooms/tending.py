@@ -40,7 +40,7 @@ class Report:
     """What the thread has to say after a scan, or instead of one."""
 
     trouble: str  # why the inbox can't be scanned; empty when it was
-    watching: str  # how it is watched and why
+    watching: str  # how it is watched and why; empty with trouble
     memory: str  # of the claim: worth keeping
     is_whole: bool = False  # everything was scanned
 
@@ -163,7 +163,9 @@ class Tender:
                 self._agenda.poll(scanner.polled() | self._unwatched)
         if trouble:
             self._stop_watching()
-        watching = scanner.plan.describe(self._settings.poll_interval, self._no_events) if scanner.plan else ""
+        watching = ""
+        if not trouble and scanner.plan is not None:
+            watching = scanner.plan.describe(self._settings.poll_interval, self._no_events)
         is_whole = not trouble and isinstance(scan, Everything)
         self._report(Report(trouble, watching, self._claim.memory, is_whole))
 
