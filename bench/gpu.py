@@ -29,7 +29,9 @@ import gpu_ours  # noqa: E402
 from gpu_measure import BEGAN, Bench  # noqa: E402
 
 SECTIONS: dict[str, tuple[int, Callable[[Bench], None]]] = {  # name: least seconds it is worth starting with
-    "tiny": (60, gpu_ours.tiny),
+    "tiny": (60, gpu_ours.tiny(variants=True)),
+    "tiny-fp8": (50, gpu_ours.tiny(variants=False, kv="fp8")),
+    "tower": (70, gpu_ours.engine_section(gpu_ours.tower)),
     "knobs": (150, gpu_ours.engine_section(gpu_ours.knobs, tokens=32768)),
     "engine": (80, gpu_ours.engine_section(gpu_ours.only)),
     "engine-fp8": (100, gpu_ours.engine_section(gpu_ours.only, kv="fp8")),

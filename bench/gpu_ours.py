@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import os
 import shutil
 import sqlite3
 import statistics
@@ -113,6 +114,14 @@ async def only(bench: Bench, engine: Any, gauge: Gauge) -> None:
     await feed(bench, engine, "engine, one page at a time", bench.in_memory(4), gauge, 1)
 
 
+async def tower(bench: Bench, engine: Any, gauge: Gauge) -> None:
+    """Milliseconds of the vision tower by itself, as it is and changed, and the kernels that take them."""
+    del gauge
+    size = (280, 560, (1, 2)) if bench.dry else (1540, 1092, (1, 2, 4, 7))
+    bench.record("tower", **(told := await probe(engine, "probe_tower", *size)))
+    bench.say("TOWER", json.dumps(told))
+
+
 VARIANTS = (("compiled tower", "inboxd_compile_vision"), ("FP8 tower", "probe_fp8_tower"))
 """What can be done to the vision tower of a running engine; the second needs a GPU."""
 
@@ -121,9 +130,6 @@ async def knobs(bench: Bench, engine: Any, gauge: Gauge) -> None:
     """Tokens a step, then the vision tower: each changed on the running engine."""
     pages = bench.in_memory(bench.pages // 2)
     window = engine.limits.pages_in_flight
-    size = (280, 560, (1, 2)) if bench.dry else (1540, 1092, (1, 2, 4, 7))
-    bench.record("tower", **(told := await probe(engine, "probe_tower", *size)))
-    bench.say("TOWER", json.dumps(told))
     for tokens in (32768, 16384, 8192):
         if not bench.dry:
             await probe(engine, "probe_budget", tokens)
@@ -136,40 +142,43 @@ async def knobs(bench: Bench, engine: Any, gauge: Gauge) -> None:
         await feed(bench, engine, name, pages, gauge, window)
 
 
-def tiny(bench: Bench) -> None:
-    """A model that really reads: its text in the engine, alone and together, and with FP8."""
-    sys.path.insert(0, str(TESTS))
-    import pages as printed
+def tiny(variants: bool, **profile: Any) -> Callable[[Bench], None]:
+    """A model that really reads: its text from the batch and one by one, and with the tower changed."""
 
-    truths = ["\n".join(printed.lines(seed)) for seed in range(50)]
-    images = [printed.draw(truth.split("\n")) for truth in truths]
+    def section(bench: Bench) -> None:
+        sys.path.insert(0, str(TESTS))
+        import pages as printed
 
-    async def read(name: str, **profile: Any) -> None:
-        engine = build(bench.settings("tiny", share=0.3, seats=64, **profile))
-        info = await engine.start()
+        truths = ["\n".join(printed.lines(seed)) for seed in range(50)]
+        images = [printed.draw(truth.split("\n")) for truth in truths]
 
-        async def texts(variant: str) -> list[str]:
-            answers = await asyncio.gather(*map(engine.read, images))
-            together = [answer.text for answer in answers]
-            wrong = statistics.mean(map(printed.errors, together, truths))
-            logprob = statistics.mean(answer.mean_logprob for answer in answers)
-            bench.record("text", name=variant, errors=round(wrong, 4), mean_logprob=round(logprob, 4))
-            bench.say("TEXT", variant, "character errors", round(wrong, 4), "mean logprob", round(logprob, 4))
-            return together
+        async def live() -> None:
+            engine = build(bench.settings("tiny", share=0.3, seats=64, **profile))
+            info = await engine.start()
 
-        together = await texts(name)
-        alone = [(await engine.read(image)).text for image in images[:10]]
-        bench.record("same", name=name, equal=sum(map(str.__eq__, together, alone)), of=10, details=info.details)
-        bench.say("ten pages alone equal to the same in the batch:", sum(map(str.__eq__, together, alone)))
-        bench.record("memory", sample=await engine.memory(), relieved=await engine.relieve())
-        if not profile and not bench.dry:
-            for variant, method in VARIANTS:
+            async def texts(variant: str) -> list[str]:
+                answers = await asyncio.gather(*map(engine.read, images))
+                together = [answer.text for answer in answers]
+                wrong = round(statistics.mean(map(printed.errors, together, truths)), 4)
+                logprob = round(statistics.mean(answer.mean_logprob for answer in answers), 4)
+                bench.record("text", name=variant, errors=wrong, mean_logprob=logprob)
+                bench.say("TEXT", variant, "character errors", wrong, "mean logprob", logprob)
+                return together
+
+            together = await texts(bench.section)
+            alone = [(await engine.read(image)).text for image in images[:10]]
+            same = sum(map(str.__eq__, together, alone))
+            bench.record("same", equal=same, of=len(alone), details=info.details)
+            bench.say("pages alone equal to the same in the batch:", same, "of", len(alone))
+            for variant, method in VARIANTS if variants and not bench.dry else ():
                 await probe(engine, method)
                 await texts(variant)
-        await engine.close()
+            bench.record("memory", sample=await engine.memory(), relieved=await engine.relieve())
+            await engine.close()
 
-    asyncio.run(read("bfloat16"))
-    asyncio.run(read("FP8 KV cache", kv="auto" if bench.dry else "fp8"))
+        asyncio.run(live())
+
+    return section
 
 
 _DAEMON: dict[str, Any] = {}
@@ -195,6 +204,7 @@ def daemon(**profile: Any) -> Callable[[Bench], None]:
             f'model_profile = "dummy"\ngpu_profile = "bench"\nprofiles = "{engine.profiles}"\n'
             f'[[inbox]]\npath = "{inbox}"\nsettle = 0.2\n'
         )
+        os.environ["VLLM_WORKER_MULTIPROCESSING_METHOD"] = "spawn"  # the daemon has threads
         _DAEMON["lengths"] = bench.lengths(bench.pages)
         registry.BUILTIN["vllm"] = replace(registry.BUILTIN["vllm"], target=f"{__name__}:create")
         with measuring() as gauge:
@@ -217,10 +227,10 @@ def _from_ledger(bench: Bench, settings: Any, gauge: Gauge, cpu_s: float) -> Non
         states = dict(ledger.execute("SELECT state, count(*) FROM pages GROUP BY state").fetchall())
         tokens = ledger.execute("SELECT total(tokens_out) FROM pages").fetchone()[0]
         spans = ledger.execute(SQL_SPANS).fetchone()
-    told = dict(zip(("render_s", "queue_s", "first_token_s", "read_s"), spans, strict=True))
+    told = dict(zip(("render_s", "queue_s", "first_token_s", "seconds"), spans, strict=True))
     run_record(bench, "daemon", ends, start, tokens, gauge, cpu_s, states=states, **told)
 
 
-SQL_ENDS = "SELECT unixepoch(finished_at, 'subsec') FROM pages WHERE finished_at IS NOT NULL"
-SQL_START = "SELECT min(unixepoch(admitted_at, 'subsec')) FROM batches"
-SQL_SPANS = "SELECT avg(render_s), avg(queue_s), avg(first_token_s), avg(read_s) FROM pages"
+SQL_ENDS = "SELECT unixepoch(finished, 'subsec') FROM pages WHERE finished IS NOT NULL"
+SQL_START = "SELECT min(unixepoch(claimed, 'subsec')) FROM pages"
+SQL_SPANS = "SELECT avg(render_s), avg(queue_s), avg(first_token_s), avg(seconds) FROM pages"

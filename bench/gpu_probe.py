@@ -8,6 +8,7 @@ from typing import Any
 from inboxd.engines.vllm_worker import InboxdWorker
 
 LINEARS = ("attention.qkv_proj", "attention.o_proj", "feed_forward.gate_up_proj", "feed_forward.down_proj")
+CHANGED = (*LINEARS, "attention.attn")
 
 
 class Probe(InboxdWorker):
@@ -47,8 +48,8 @@ class Probe(InboxdWorker):
 
         for block in self._blocks():
             block.__dict__.pop("forward", None)
-            for linear in map(block.get_submodule, LINEARS):
-                linear.__dict__.pop("forward", None)
+            for part in map(block.get_submodule, CHANGED):
+                part.__dict__.pop("forward", None)
         torch._dynamo.reset()
 
     def probe_fp8_tower(self) -> None:

@@ -22,7 +22,6 @@ from inboxd.errors import EngineLost, EngineUnusable
 from inboxd.model import PageText
 
 
-
 class TestVllm(conformance.Conformance):
     reads = False  # English print is all that the tiny checkpoint knows
 
@@ -126,6 +125,6 @@ def test_a_model_cut_short_is_refused_before_anything_is_loaded(loop: asyncio.Ru
 def test_a_failed_start_names_the_cause_that_the_engine_process_saw(loop: asyncio.Runner, tmp_path: Path) -> None:
     odd = tiny.copy(tmp_path)
     config = odd / "config.json"
-    config.write_text(config.read_text().replace('"intermediate_size": 512', '"intermediate_size": 500', 1))
-    with pytest.raises(EngineUnusable, match=r"vLLM does not start: .*(size|shape)"):
+    config.write_text(config.read_text().replace('"num_hidden_layers": 4', '"num_hidden_layers": 5'))
+    with pytest.raises(EngineUnusable, match=r"vLLM does not start: ValueError: .*layers\.4"):
         loop.run(tiny.engine(model=odd).start())

@@ -138,10 +138,11 @@ class Core:
         listener = getattr(self._engine, "output_handler", None)
         calls = asyncio.all_tasks() - {asyncio.current_task(), listener}
         # The calls first: aborting a request needs vLLM's listener. Left alive, that would report a death.
-        for tasks in (calls, {listener} - {None}):
-            for task in tasks:
+        for tasks in (calls, {listener}):
+            here = [task for task in tasks if task is not None]
+            for task in here:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*here, return_exceptions=True)
         if self._engine is not None:
             self._engine.shutdown()
             self._engine = None

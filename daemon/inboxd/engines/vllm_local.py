@@ -85,7 +85,7 @@ class VllmEngine:
         modes = (True, False) if self._plan.profile.cuda_graphs else (False,)
         for compiled in modes:
             await self._load(ready, compiled=compiled)
-            reason = await self._misread() if self._plan.model.golden else None
+            reason = await self._misread()
             if reason is None:
                 break
             await self.close()
@@ -171,10 +171,16 @@ class VllmEngine:
         self._limits = plan.limits(core.kv_tokens)
 
     async def _misread(self) -> str | None:
-        """What is wrong with the golden page, read alone and then as often as pages will be in flight."""
+        """What is wrong with the golden page, read alone and then as often as pages will be in flight.
+
+        Alone also where no model is expected to read it: the first page loads the model's processor, which vLLM
+        else does on each of its threads at once, a minute long.
+        """
         page = vllm_golden.page(self._limits.grid)
         for times in (1, self._limits.pages_in_flight):
             answers = await asyncio.gather(*(self._read(page, 1, vllm_golden.MAX_TOKENS) for _ in range(times)))
+            if not self._plan.model.golden:
+                return None
             wrong = [reason for answer in answers if (reason := vllm_golden.wrong(answer)) is not None]
             if wrong:
                 return f"{len(wrong)} of {times} times {wrong[0]}" if times > 1 else wrong[0]
