@@ -22,4 +22,6 @@ echo "== $demo/inbox/en_report.png.md"
 head -n 12 "$demo/inbox/en_report.png.md"
 echo
 echo "== inboxd sql"
-inboxd sql --config "$demo/inboxd.toml" "SELECT name, state, pages, chars, round(seconds, 1) AS seconds FROM v_files ORDER BY name"
+inboxd sql --config "$demo/inboxd.toml" "
+  SELECT f.name, f.state, f.pages, sum(p.chars) AS chars, round(avg(p.confidence), 3) AS confidence
+  FROM v_files f JOIN v_pages p ON p.file = f.id GROUP BY f.id ORDER BY f.name"
