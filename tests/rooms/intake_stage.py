@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
+import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -131,6 +131,12 @@ class Stage:
         return {path.name: path.read_bytes() for path in (self.home / "state" / "spool").glob("*/*")}
 
 
-def drop(source: Path, target: Path) -> None:
-    """Copy a file as a person does: it grows at its place."""
-    shutil.copyfile(source, target)
+async def _live(home: Path) -> None:
+    stage = Stage(home)
+    async with stage.open():
+        await stage.settled()
+        await stage.until(lambda: not stage.reader.counts().files[FileState.SETTLING], "all to be taken")
+
+
+if __name__ == "__main__":  # a life that a test may kill on its way
+    asyncio.run(_live(Path(sys.argv[1])))
