@@ -9,7 +9,7 @@ from tests.ledger.clerk import Clerk, written
 
 from inboxd.core.lifecycle import FileState
 from inboxd.ledger import arrivals, deliveries, runs
-from inboxd.model import Arrival, FileId, Kind
+from inboxd.model import Arrival, FileId, Gone, Kind
 
 
 def family(clerk: Clerk, *, opened: bool = False) -> tuple[FileId, FileId, FileId]:
@@ -166,3 +166,18 @@ def test_pages_of_a_duplicate_are_found_through_a_chain(clerk: Clerk) -> None:
         reading = reader.reading(second)
     assert [page.text for page in reading.pages] == ["second reading"]
     assert reading.duplicate_of == "/srv/scans/3.pdf"
+
+
+def test_a_first_arrival_and_its_duplicate_are_replaced_in_one_scan(clerk: Clerk) -> None:
+    first, second, third = family(clerk)
+    clerk.do(arrivals.record, [clerk.sighting(b"1.pdf", "new one"), clerk.sighting(b"2.pdf", "new two")])
+    assert clerk.state(first) is clerk.state(second) is FileState.VANISHED
+    assert clerk.sql("SELECT current FROM v_files WHERE id IN (?, ?)", first, second) == [(0,), (0,)]
+    assert row(clerk, third) == ("settling", None, "none")
+
+
+def test_a_first_arrival_and_its_duplicate_are_deleted_at_once(clerk: Clerk) -> None:
+    first, second, third = family(clerk)
+    clerk.do(arrivals.gone, [Gone(clerk.inbox, b"1.pdf"), Gone(clerk.inbox, b"2.pdf")])
+    assert clerk.state(first) is clerk.state(second) is FileState.VANISHED
+    assert row(clerk, third) == ("settling", None, "none")

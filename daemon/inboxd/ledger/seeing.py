@@ -19,9 +19,7 @@ from inboxd.model import Entry, FileId, Gone, InboxId, Sighting, Signature, Trac
 
 _REPLACED = "replaced by newer content"
 _SIGNATURE = (files.c.size, files.c.mtime_ns, files.c.ctime_ns, files.c.inode)
-_CURRENT = select(files.c.id, files.c.name, files.c.state, files.c.reason, files.c.delivery, *_SIGNATURE).where(
-    text(when.CURRENT)
-)
+_CURRENT = select(files.c.id, files.c.name, files.c.state, files.c.reason, *_SIGNATURE).where(text(when.CURRENT))
 _MOVED = select(files.c.id, files.c.folder, files.c.name).where(text(when.MAY_HAVE_MOVED))
 _REFRESH = (
     update(files)
@@ -65,7 +63,7 @@ def record(conn: Connection, sightings: Sequence[Sighting], *, now: float) -> li
             elif row.state == FileState.SKIPPED and row.reason == _no_file(sighting.entry):
                 changed.append((file, sighting.signature))
             else:
-                _supersede(conn, row, _REPLACED, now=now)
+                _supersede(conn, file, _REPLACED, now=now)
                 fresh.append(sighting)
     if changed:
         conn.execute(_REFRESH, [{"file": file, **_stored(signature, "new_")} for file, signature in changed])
@@ -99,7 +97,7 @@ def rename(conn: Connection, file: FileId, path: bytes, signature: Signature, *,
     folder, name = split(path)
     for there in _known(conn, row.inbox, folder, [name]).values():
         if there.id != file:
-            _supersede(conn, there, _REPLACED, now=now)
+            _supersede(conn, FileId(there.id), _REPLACED, now=now)
     conn.execute(
         update(files)
         .where(files.c.id == file)
@@ -118,8 +116,7 @@ def gone(conn: Connection, gone: Sequence[Gone], *, now: float) -> None:
         groups[missing.inbox, folder].append(name)
     for (inbox, folder), names in groups.items():
         for row in _known(conn, inbox, folder, names).values():
-            if row.state not in FINAL:
-                _vanish(conn, FileId(row.id), "deleted before it was done", now=now)
+            _vanish(conn, FileId(row.id), "deleted before it was done", now=now)
 
 
 def _known(conn: Connection, inbox: InboxId, folder: bytes, names: Sequence[bytes]) -> dict[bytes, AnyRow]:
@@ -165,17 +162,19 @@ def _insert(conn: Connection, sightings: Sequence[Sighting], *, now: float) -> l
     return tracked
 
 
-def _supersede(conn: Connection, row: AnyRow, why: str, *, now: float) -> None:
-    """Something newer lies at the path of `row`: no output of it must be written any more."""
-    if row.state not in FINAL:
-        _vanish(conn, FileId(row.id), why, now=now)
-    values: dict[str, object] = {"current": 0}
-    if row.delivery == Delivery.OWED:
-        values |= {"delivery": Delivery.NONE, "next_delivery_at": None}
-    conn.execute(update(files).where(files.c.id == row.id).values(values))
+def _supersede(conn: Connection, file: FileId, why: str, *, now: float) -> None:
+    """Something newer lies at the path of a file: it is the latest no more, and no output of it must be written."""
+    _vanish(conn, file, why, now=now)
+    conn.execute(update(files).where(files.c.id == file).values(current=0))
+    cancelled = {"delivery": Delivery.NONE, "next_delivery_at": None}
+    conn.execute(update(files).where(files.c.id == file, text(when.OWED)).values(cancelled))
 
 
 def _vanish(conn: Connection, file: FileId, why: str, *, now: float) -> None:
+    """A file has gone, and if it was not final, has vanished. Its state is looked up: in a batch, the end of one file
+    may have begun the life of another."""
+    if conn.scalar(select(files.c.state).where(files.c.id == file)) in FINAL:
+        return
     to_state(conn, file, FileState.VANISHED, now=now, reason=why, delivery=Delivery.NONE, next_delivery_at=None)
     put_back_pages(conn, [file])
     happened(conn, event(stamp(now), "vanished", why, file=file))
