@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from inboxd.model import PageState, PageText
 
-BLANK_INK = 0.0004
-"""Share of inked pixels below which a page is blank. A page that holds only its number has about 0.0005."""
+BLANK_INK = 0.00001
+"""Share of inked pixels (rooms/render/ink.py) below which a page is blank: an empty one has none or next to none on
+any paper, one that holds only its number about 0.00003."""
 
 LOOP_RATIO = 0.13
 """zlib ratio below which the authors of LightOnOCR-2 call a generation loopy (arXiv 2601.14251, appendix)."""
