@@ -63,7 +63,7 @@ class Render(_Section, frozen=True):
     memory_bytes: Count = 2 * 1024**3  # address space of one worker beyond what it starts with
     max_pages: Count = 20_000  # a document with more is quarantined
     max_pixels: Count = 400_000_000  # a raster image with more is quarantined before it is decoded
-    recycle_after: Count = 500  # pages one worker renders before it is replaced
+    recycle_after: Count = 5000  # pages one worker renders before it is replaced
 
 
 class Engine(_Section, frozen=True):
