@@ -27,9 +27,11 @@ class Crew:
         self._all: set[RenderProcess] = set()
         self._idle: list[RenderProcess] = []
         self._free = asyncio.Semaphore(0)  # as many as are idle
-        self._relieved: set[RenderProcess] = set()  # at work for the last time
+        self._busy: set[RenderProcess] = set()
+        self._due: set[RenderProcess] = set()  # a fresh one is on its way to take their place
+        self._relieved: set[RenderProcess] = set()  # busy for the last time
         self._tasks: set[asyncio.Task[None]] = set()
-        self._broken: RenderUnusable | None = None
+        self._broken: BaseException | None = None
         self.deaths = 0
 
     async def start(self) -> None:
@@ -39,11 +41,15 @@ class Crew:
             RenderUnusable: one can't be.
         """
         try:
-            for process in await asyncio.gather(*(self._started() for _ in range(self._size))):
-                self._add(process)
-        except (RendererDied, OSError) as error:
+            async with asyncio.TaskGroup() as group:
+                starts = [group.create_task(self._started()) for _ in range(self._size)]
+        except BaseException as error:
             await self.close()
-            raise _unusable(error) from error
+            if isinstance(error, ExceptionGroup) and (known := error.subgroup((RendererDied, OSError))):
+                raise _unusable(known.exceptions[0]) from error
+            raise
+        for start in starts:
+            self._add(start.result())
 
     async def take(self, path: bytes) -> RenderProcess:
         """A process with nothing to do: if there is one that has `path` open, that one.
@@ -59,15 +65,18 @@ class Crew:
             process = next((process for process in self._idle if process.path == path), self._idle[0])
             self._idle.remove(process)
             if process.alive:
+                self._busy.add(process)
                 return process
             self.lost(process, "died while it had nothing to do")
 
     def give_back(self, process: RenderProcess) -> None:
         """It has answered, and can be asked again."""
+        self._busy.discard(process)
         if process in self._relieved:
             self._spawn(self._dismiss(process))
             return
-        if process.answers == self._recycle_after:
+        if process.answers >= self._recycle_after and process not in self._due:
+            self._due.add(process)
             self._spawn(self._relieve(process))
         self._add(process)
 
@@ -79,6 +88,7 @@ class Crew:
 
     def drop(self, process: RenderProcess) -> None:
         """Nobody wants its answer any more, so it can't be asked again; another takes its place."""
+        self._busy.discard(process)
         self._spawn(self._dismiss(process))
         if process not in self._relieved:
             self._spawn(self._hire())
@@ -98,47 +108,60 @@ class Crew:
     async def _started(self) -> RenderProcess:
         process = RenderProcess(self._setup)
         self._all.add(process)
-        await process.ready()
+        try:
+            await process.ready()
+        except RendererDied:
+            self._all.discard(process)
+            raise
         return process
 
     async def _hire(self) -> None:
-        if process := await self._started_at_last():
-            self._add(process)
-
-    async def _started_at_last(self) -> RenderProcess | None:
-        """A new process, after some patience; None when the crew is broken."""
+        """Fill an empty place, with some patience; without success the crew is broken."""
         for attempt in range(1, START_ATTEMPTS + 1):
             try:
-                return await self._started()
+                self._add(await self._started())
+                return
             except (RendererDied, OSError) as error:
                 log.warning("renderer does not start", attempt=attempt, how=str(error))
                 failure = error
             await asyncio.sleep(START_PAUSE * attempt)
-        self._broken = _unusable(failure)
-        self._free.release()
-        return None
+        raise _unusable(failure)
 
     async def _relieve(self, old: RenderProcess) -> None:
         """Let a fresh process take the place of `old`, which works on until then."""
-        fresh = await self._started_at_last()
-        if fresh is None or old not in self._all:
+        try:
+            fresh = await self._started()
+        except (RendererDied, OSError) as error:
+            log.warning("renderer does not start, the old one stays", how=str(error))
+            await asyncio.sleep(START_PAUSE)
+            self._due.discard(old)
             return
         if old in self._idle:
             self._idle[self._idle.index(old)] = fresh
             await self._dismiss(old)
-        else:
+        elif old in self._busy:
             self._relieved.add(old)
             self._add(fresh)
+        else:  # it was lost meanwhile, and its place is being filled
+            await self._dismiss(fresh)
 
     async def _dismiss(self, process: RenderProcess) -> None:
         await process.end()
         self._all.discard(process)
         self._relieved.discard(process)
+        self._due.discard(process)
 
     def _spawn(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._broken = error
+            self._free.release()
 
 
 def _unusable(error: Exception) -> RenderUnusable:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import cv2
+import numpy as np
 
 from inboxd.core.page_size import Size, padded
 from inboxd.model import Kind
@@ -17,8 +18,11 @@ from inboxd.rooms.render.messages import PageRendered, Setup
 from inboxd.rooms.render.pdf import PdfDocument
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from inboxd.rooms.render.documents import Document
 
+WHITE = 255
 KEPT_OPEN = 2
 """Documents: the one being read, and a short one that overtakes it."""
 
@@ -29,6 +33,9 @@ class Easel:
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._open: dict[tuple[object, ...], Document] = {}
+        largest = padded(Size(setup.longest_edge, setup.longest_edge), setup.grid)
+        self.largest_raster = largest.width * largest.height * raster.CHANNELS  # bytes
+        self._sheet = np.empty(self.largest_raster, np.uint8)
         cv2.setNumThreads(1)  # the cores are for the other workers
 
     def open(self, path: bytes, kind: Kind) -> Document:
@@ -48,8 +55,20 @@ class Easel:
         """A page, and the descriptor of its raster, which the caller closes."""
         drawn = self.open(path, kind).draw(number)
         height, width = drawn.pixels.shape[:2]
-        fd = raster.made(drawn.pixels, padded(Size(width, height), self._setup.grid))
-        return PageRendered(width, height, ink(drawn.pixels), drawn.warnings), fd
+        return PageRendered(width, height, ink(drawn.pixels), drawn.warnings), raster.made(self._padded(drawn.pixels))
+
+    def _padded(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """`pixels` at the top left of a white sheet that fits the grid; the next page is laid on the same sheet."""
+        height, width = pixels.shape[:2]
+        frame = padded(Size(width, height), self._setup.grid)
+        if frame == Size(width, height) and pixels.flags.c_contiguous:
+            return pixels
+        sheet = self._sheet[: frame.height * frame.width * raster.CHANNELS]
+        sheet = sheet.reshape(frame.height, frame.width, raster.CHANNELS)
+        sheet[:height, :width] = pixels
+        sheet[:height, width:] = WHITE
+        sheet[height:] = WHITE
+        return sheet
 
     def _opened(self, path: Path, kind: Kind) -> Document:
         setup = self._setup

@@ -45,7 +45,7 @@ class ImageDocument:
         self._max_pixels = max_pixels
         self._longest_edge = longest_edge
         with _mapped(path) as data:
-            self._album = _album(data, kind, max_pages)
+            self._album = album_of(data, kind, max_pages)
         self.pages = len(self._album.pictures)
         if self.pages == 1 or self._album.animated:
             self._check(self._album.pictures[0])
@@ -102,7 +102,12 @@ def _mapped(path: Path) -> mmap.mmap:
             raise Unreadable("empty: 0 bytes") from error
 
 
-def _album(data: Bytes, kind: Kind, max_pages: int) -> Album:
+def album_of(data: Bytes, kind: Kind, max_pages: int) -> Album:
+    """What the header of an image file says.
+
+    Raises:
+        Unreadable: it is corrupt, cut off, or has more than `max_pages`.
+    """
     match kind:
         case Kind.TIFF:
             return tiff.album(data, max_pages)

@@ -37,24 +37,26 @@ def ink(page: NDArray[np.uint8]) -> float:
     if not cv2.countNonZero(mask):
         return 0.0
     mask = _without_edges(mask)
-    crowded = _u8(cv2.blur(mask, (5, 5))) >= _NEIGHBOURS * 255 // 25
-    return int(np.count_nonzero(crowded & (mask > 0))) / mask.size
+    _, crowded = cv2.threshold(cv2.blur(mask, (5, 5)), _NEIGHBOURS * 255 // 25 - 1, 255, cv2.THRESH_BINARY)
+    return cv2.countNonZero(cv2.bitwise_and(mask, crowded)) / mask.size
 
 
 def _grey(page: NDArray[np.uint8]) -> NDArray[np.uint8]:
     height, width = page.shape[:2]
-    if max(height, width) >= _HALVED_FROM and min(height, width) >= 2:
-        height, width = height // 2, width // 2
-        # Exactly half: OpenCV does that far faster than nearly half.
-        page = _u8(cv2.resize(page[: 2 * height, : 2 * width], (width, height), interpolation=cv2.INTER_AREA))
+    if max(height, width) >= _HALVED_FROM:
+        page = _shrunk(page, 2)
     return _u8(cv2.cvtColor(page, cv2.COLOR_RGB2GRAY))
+
+
+def _shrunk(image: NDArray[np.uint8], factor: int) -> NDArray[np.uint8]:
+    """`image` averaged down by a whole factor, less the rest at the far edges: several times faster than all of it."""
+    height, width = (max(1, side // factor) for side in image.shape[:2])
+    return _u8(cv2.resize(image[: height * factor, : width * factor], (width, height), interpolation=cv2.INTER_AREA))
 
 
 def _darker_than_paper(grey: NDArray[np.uint8]) -> NDArray[np.uint8]:
     height, width = grey.shape
-    small = cv2.resize(
-        grey, (max(1, width // _PAPER_SCALE), max(1, height // _PAPER_SCALE)), interpolation=cv2.INTER_AREA
-    )
+    small = _shrunk(grey, _PAPER_SCALE)
     paper = cv2.blur(cv2.morphologyEx(small, cv2.MORPH_CLOSE, _PAPER_WINDOW), (5, 5))
     limit = cv2.resize(cv2.convertScaleAbs(paper, alpha=1 - DARKER), (width, height), interpolation=cv2.INTER_LINEAR)
     return _u8(cv2.compare(grey, limit, cv2.CMP_LT))

@@ -72,12 +72,14 @@ class Unfit(_Message, frozen=True):
     permanent: bool
 
 
-class OutOfMemory(_Message, frozen=True):
-    """It needs more memory than a worker may have; the worker ends with this word."""
+class Exhausted(_Message, frozen=True):
+    """It needs more of something than a worker may have; the worker ends with this word."""
+
+    what: str
 
 
 Request = OpenDocument | RenderPage
-Reply = Ready | DocumentOpened | PageRendered | Unfit | OutOfMemory
+Reply = Ready | DocumentOpened | PageRendered | Unfit | Exhausted
 
 _encoder = msgspec.json.Encoder()
 _setup = msgspec.json.Decoder(Setup)

@@ -52,16 +52,12 @@ class PdfDocument:
         """
         self._longest_edge = longest_edge
         self._pdf = _opened(path)
-        self.pages = self._counted(max_pages)
-        for index in range(min(self.pages, _PROBED)):
-            try:
-                self._pdf.load_page(index)
-                break
-            except _ERRORS as error:
-                failure = error
-        else:
-            raise Unreadable(f"corrupt: none of its pages can be found ({_said(failure)})")
-        self._notes = self._about()
+        try:
+            self.pages = self._counted(max_pages)
+            self._notes = self._about()
+        except Unreadable:
+            self.close()
+            raise
 
     def draw(self, number: int) -> Drawn:
         """As `Document.draw`."""
@@ -86,6 +82,11 @@ class PdfDocument:
         pymupdf.TOOLS.store_shrink(100)
 
     def _counted(self, max_pages: int) -> int:
+        """Its pages, of which at least one can be found."""
+        if self._pdf.needs_pass:
+            raise Unreadable("encrypted: a password is needed to open it")
+        if not self._pdf.is_pdf:
+            raise Unreadable(f"not a PDF: it holds {(self._pdf.metadata or {}).get('format') or 'something else'}")
         try:
             pages = int(self._pdf.page_count)
         except _ERRORS as error:
@@ -94,7 +95,14 @@ class PdfDocument:
             raise Unreadable("no pages: this PDF is empty or corrupt")
         if pages > max_pages:
             raise Unreadable(f"too many pages: {pages:,}, and {max_pages:,} are allowed (max_pages)")
-        return pages
+        for index in range(min(pages, _PROBED)):
+            try:
+                self._pdf.load_page(index)
+            except _ERRORS as error:
+                failure = _said(error)  # the error itself would keep the document open
+            else:
+                return pages
+        raise Unreadable(f"corrupt: none of its pages can be found ({failure})")
 
     def _about(self) -> list[str]:
         """What to say of the whole document, with its first page."""
@@ -167,10 +175,6 @@ def _opened(path: Path) -> pymupdf.Document:
         raise Unreadable(f"corrupt: no PDF can be made out in it{f' ({said[1]})' if said else ''}") from error
     finally:
         os.close(fd)
-    if not pdf.is_pdf:
-        raise Unreadable(f"not a PDF: it holds {(pdf.metadata or {}).get('format') or 'something else'}")
-    if pdf.needs_pass:
-        raise Unreadable("encrypted: a password is needed to open it")
     return pdf
 
 

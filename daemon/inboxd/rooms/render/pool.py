@@ -13,8 +13,8 @@ from inboxd.rooms.render import raster
 from inboxd.rooms.render.crew import Crew
 from inboxd.rooms.render.messages import (
     DocumentOpened,
+    Exhausted,
     OpenDocument,
-    OutOfMemory,
     PageRendered,
     RenderPage,
     Reply,
@@ -132,6 +132,7 @@ class RenderPool:
             return Opened(reply.pages)
         if isinstance(reply, Unfit):
             return reply
-        if isinstance(reply, OutOfMemory):
-            raise RendererDied(f"needed more than its {self._settings.memory_bytes / 2**30:.1f} GiB of memory")
+        if isinstance(reply, Exhausted):
+            allowed = f" (memory_bytes = {self._settings.memory_bytes:,})" if reply.what == "memory" else ""
+            raise RendererDied(f"ran out of {one_line(reply.what)}{allowed}")
         raise RendererDied("gave an answer to another question")

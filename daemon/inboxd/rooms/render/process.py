@@ -37,6 +37,7 @@ class RenderProcess:
         Raises:
             OSError: no process can be started.
         """
+        self._setup = setup
         self.path: bytes | None = None  # of the document that it opened last
         self.answers = 0  # that it gave
         self._words = os.memfd_create(MEMORY, os.MFD_CLOEXEC)
@@ -58,7 +59,6 @@ class RenderProcess:
             self._wire.close()
             os.close(self._words)
             raise
-        self._wire.send(packed(setup))
 
     @property
     def pid(self) -> int:
@@ -74,7 +74,7 @@ class RenderProcess:
         Raises:
             RendererDied: it has not.
         """
-        reply, _ = await self._reply(START_TIMEOUT)
+        reply, _ = await self._exchanged(packed(self._setup), START_TIMEOUT)
         if not isinstance(reply, Ready):
             raise await self._buried("did not say that it is ready")
 
@@ -85,11 +85,7 @@ class RenderProcess:
             RendererDied: there was none within `timeout` seconds; the process is gone.
         """
         self.path = request.path
-        try:
-            self._wire.send(packed(request))
-        except OSError as error:
-            raise await self._buried("") from error
-        reply = await self._reply(timeout)
+        reply = await self._exchanged(packed(request), timeout)
         self.answers += 1
         return reply
 
@@ -97,12 +93,15 @@ class RenderProcess:
         """Kill it. Idempotent."""
         await self._buried("was not needed any more")
 
-    async def _reply(self, timeout: float) -> tuple[Reply, int | None]:
+    async def _exchanged(self, packet: bytes, timeout: float) -> tuple[Reply, int | None]:
         try:
+            self._wire.send(packet)
             async with asyncio.timeout(timeout):
                 packet, descriptors = await self._packet()
         except TimeoutError as error:
             raise await self._buried(f"gave no answer within {timeout:g} s") from error
+        except OSError as error:  # it has hung up
+            raise await self._buried("") from error
         if not packet:
             raise await self._buried("")
         try:
@@ -126,8 +125,6 @@ class RenderProcess:
                     await readable.wait()
                 finally:
                     loop.remove_reader(self._wire)
-            except ConnectionResetError:  # it left with a request unread
-                return b"", []
 
     async def _buried(self, why: str) -> RendererDied:
         """End the process and say how it went: `why`, or if that is empty, as it ended by itself."""

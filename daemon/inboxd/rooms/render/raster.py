@@ -20,22 +20,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CHANNELS = 3
-_WHITE = 255
 
 
-def made(pixels: NDArray[np.uint8], frame: Size) -> int:
-    """A new descriptor of a raster of `frame` size, `pixels` (height × width × RGB) at its top left, the rest white."""
-    height, width = pixels.shape[:2]
+def made(sheet: NDArray[np.uint8]) -> int:
+    """A new descriptor of a raster that holds `sheet` (height × width × RGB, contiguous)."""
     fd = os.memfd_create("inboxd page", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    length = _length(frame)
-    os.ftruncate(fd, length)
+    # Written, not mapped: taking a page fault for every 4 KiB would double the cost.
+    rest = sheet.reshape(-1).data
+    while rest:
+        rest = rest[os.write(fd, rest) :]
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
-    with mmap.mmap(fd, length) as memory:
-        raster = np.frombuffer(memory, np.uint8).reshape(frame.height, frame.width, CHANNELS)
-        raster[:height, :width] = pixels
-        raster[:height, width:] = _WHITE
-        raster[height:] = _WHITE
-        del raster  # the map can't be closed while the array looks into it
     return fd
 
 

@@ -49,7 +49,7 @@ class _Layout:
     def number(self, data: Bytes, at: int, code: str) -> int:
         try:
             return int(struct.unpack_from(self.order + code, data, at)[0])
-        except struct.error as error:
+        except (struct.error, OverflowError) as error:
             raise Unreadable("corrupt: a TIFF directory lies beyond the end of the file") from error
 
 

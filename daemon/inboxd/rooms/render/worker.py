@@ -12,14 +12,13 @@ import socket
 import sys
 from typing import TYPE_CHECKING
 
-from inboxd.core.page_size import Size, padded
 from inboxd.rooms.render import confinement
 from inboxd.rooms.render.documents import Unreadable
 from inboxd.rooms.render.messages import (
     MAX_PACKET,
     DocumentOpened,
+    Exhausted,
     OpenDocument,
-    OutOfMemory,
     Ready,
     Reply,
     Request,
@@ -32,6 +31,7 @@ from inboxd.rooms.render.messages import (
 if TYPE_CHECKING:
     from inboxd.rooms.render.easel import Easel
 
+_EXHAUSTED = {errno.ENOMEM: "memory", errno.EMFILE: "open files", errno.ENFILE: "open files"}
 _SLACK = 1024 * 1024  # bytes, beyond a raster, of what a worker may write into one file: the decoders' words
 
 
@@ -45,16 +45,15 @@ def main() -> None:
     os.environ["OPENCV_LOG_LEVEL"] = "ERROR"
     from inboxd.rooms.render.easel import Easel
 
-    largest = padded(Size(setup.longest_edge, setup.longest_edge), setup.grid)
-    confinement.limit(setup.memory_bytes, largest.width * largest.height * 3 + _SLACK)
     easel = Easel(setup)
+    confinement.limit(setup.memory_bytes, easel.largest_raster + _SLACK)
     wire.send(packed(Ready()))
     while packet := wire.recv(MAX_PACKET):
         reply, raster = _answer(easel, request_in(packet))
         socket.send_fds(wire, [packed(reply)], [] if raster is None else [raster])
         if raster is not None:
             os.close(raster)
-        if isinstance(reply, OutOfMemory):
+        if isinstance(reply, Exhausted):
             return  # whatever is left of this process is not worth saving
 
 
@@ -67,10 +66,10 @@ def _answer(easel: Easel, request: Request) -> tuple[Reply, int | None]:
     except Unreadable as error:
         return Unfit(str(error), permanent=True), None
     except MemoryError:
-        return OutOfMemory(), None
+        return Exhausted("memory"), None
     except OSError as error:
-        if error.errno == errno.ENOMEM:
-            return OutOfMemory(), None
+        if error.errno in _EXHAUSTED:
+            return Exhausted(_EXHAUSTED[error.errno]), None
         return Unfit(f"cannot be read from the spool: {error.strerror}", permanent=False), None
 
 

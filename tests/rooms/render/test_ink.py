@@ -1,0 +1,121 @@
+"""Ink is what a person would call writing: not paper, noise, shade, show-through or the scanner's edge."""
+
+import cv2
+import numpy as np
+import pytest
+
+from inboxd.rooms.render.ink import ink
+
+WIDTH, HEIGHT = 1089, 1540
+BLANK = 1e-5
+"""Below this a page is blank: what the tests for empty and for nearly empty pages keep apart."""
+
+rng = np.random.default_rng(7)
+
+
+def paper(shade: tuple[int, int, int] = (255, 255, 255)) -> np.ndarray:
+    return np.full((HEIGHT, WIDTH, 3), shade, np.uint8)
+
+
+def noisy(page: np.ndarray, sigma: float = 6) -> np.ndarray:
+    return np.clip(page + rng.normal(0, sigma, page.shape), 0, 255).astype(np.uint8)
+
+
+def with_text(page: np.ndarray, shade: int = 0, lines: int = 40) -> np.ndarray:
+    page = page.copy()
+    for line in range(lines):
+        words = "The quick brown fox jumps over the lazy dog 1234567890 and more"
+        place = (90, 120 + 32 * line)
+        cv2.putText(page, words, place, cv2.FONT_HERSHEY_SIMPLEX, 0.6, (shade,) * 3, 1, cv2.LINE_AA)
+    return page
+
+
+def with_number(page: np.ndarray, shade: int = 0) -> np.ndarray:
+    page = page.copy()
+    place = (WIDTH // 2, HEIGHT - 80)
+    cv2.putText(page, "17", place, cv2.FONT_HERSHEY_SIMPLEX, 0.5, (shade,) * 3, 1, cv2.LINE_AA)
+    return page
+
+
+def shaded(page: np.ndarray) -> np.ndarray:
+    return (page * np.linspace(1, 0.55, WIDTH)[None, :, None]).astype(np.uint8)
+
+
+def shining_through(page: np.ndarray, share: float) -> np.ndarray:
+    """The mirrored, blurred text of the reverse."""
+    reverse = cv2.GaussianBlur(with_text(paper())[:, ::-1], (0, 0), 1.5)
+    return (page.astype(float) * (1 - (255 - reverse) / 255 * share)).astype(np.uint8)
+
+
+def edged(page: np.ndarray) -> np.ndarray:
+    """Dark strips where the page lay askew, and a soft shadow on one side."""
+    page = page.copy()
+    cv2.fillPoly(page, [np.array([[0, 0], [50, 0], [0, HEIGHT - 1]])], (12, 12, 12))
+    page[-15:] = 20
+    page[:, -50:] = (page[:, -50:] * np.linspace(1, 0.2, 50)[None, :, None]).astype(np.uint8)
+    return page
+
+
+EMPTY = {
+    "white": paper(),
+    "black": paper((0, 0, 0)),
+    "grey with noise": noisy(paper((190, 190, 190)), 15),
+    "yellowed": noisy(paper((235, 215, 160))),
+    "light falls off": noisy(shaded(paper((235, 225, 200)))),
+    "the reverse shines through": noisy(shining_through(paper((240, 238, 230)), 0.25)),
+    "yellowed, shaded, and the reverse shines through": noisy(shaded(shining_through(paper((235, 215, 160)), 0.2))),
+    "scanner edges": edged(noisy(paper((220, 220, 220)))),
+    "one dust grain": cv2.circle(paper(), (500, 700), 1, (0, 0, 0), -1),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_an_empty_page_has_no_ink(name: str) -> None:
+    assert ink(EMPTY[name]) < BLANK
+
+
+NEARLY_EMPTY = {
+    "number on white": with_number(paper()),
+    "number in grey": with_number(paper(), 110),
+    "number on grey with noise": noisy(with_number(paper((190, 190, 190))), 12),
+    "number on yellowed, shaded paper": noisy(shaded(with_number(paper((235, 215, 160))))),
+    "number over show-through": noisy(with_number(shining_through(paper(), 0.25))),
+    "number between scanner edges": edged(with_number(noisy(paper((220, 220, 220))))),
+}
+
+
+@pytest.mark.parametrize("name", NEARLY_EMPTY)
+def test_a_page_with_nothing_but_its_number_has_ink(name: str) -> None:
+    assert BLANK * 1.5 < ink(NEARLY_EMPTY[name]) < 0.001
+
+
+@pytest.mark.parametrize("shade", [0, 80, 140, 170])
+def test_a_full_page_has_much_ink_also_when_it_is_pale(shade: int) -> None:
+    assert 0.01 < ink(with_text(paper(), shade)) < 0.2
+
+
+def test_white_on_black_is_written_on() -> None:
+    assert ink(255 - with_text(paper())) > 0.05
+
+
+def test_text_right_up_to_the_border_counts() -> None:
+    assert ink(with_text(paper())[110:400, 85:900]) > 0.02
+
+
+def test_the_way_a_page_lies_does_not_matter() -> None:
+    page = noisy(with_text(paper()))
+    upright, turned = ink(page), ink(np.rot90(page).copy())
+    assert abs(upright - turned) < 0.05 * upright
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 1540), (1540, 1), (3, 1200), (28, 28), (1001, 1), (999, 2)])
+def test_pictures_of_every_shape_can_be_judged(shape: tuple[int, int]) -> None:
+    assert ink(np.full((*shape, 3), 255, np.uint8)) == 0
+    assert 0 <= ink(rng.integers(0, 255, (*shape, 3), np.uint8)) <= 1
+
+
+def test_the_page_is_left_as_it_is() -> None:
+    page = edged(with_text(paper()))
+    before = page.copy()
+    ink(page)
+    assert np.array_equal(page, before)

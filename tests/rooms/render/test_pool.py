@@ -1,0 +1,440 @@
+"""Renderers crash, hang, starve and are killed; it costs the page in their hands, and the others go on."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from tests.rooms.render.hostile import children, endless, numbered, processor_time, voracious, wait_for
+
+from inboxd import config
+from inboxd.errors import RenderUnusable
+from inboxd.model import Kind, Opened, PageFailure, PageImage, Refused
+from inboxd.rooms.render import crew
+from inboxd.rooms.render.pool import RenderPool
+
+EDGE = 400
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    return written(tmp_path, "good.pdf", numbered(20))
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> Path:
+    return written(tmp_path, "endless.pdf", endless())
+
+
+def written(folder: Path, name: str, data: bytes) -> Path:
+    path = folder / name
+    path.write_bytes(data)
+    return path
+
+
+@asynccontextmanager
+async def running(workers: int = 1, edge: int = EDGE, grid: int = 1, **settings: float) -> AsyncIterator[RenderPool]:
+    pool = RenderPool(config.Render(**settings), workers, edge, grid)
+    await pool.start()
+    try:
+        yield pool
+    finally:
+        await pool.close()
+        assert not children()
+
+
+async def until(condition: Callable[[], bool], what: str) -> None:
+    """Let the loop run until it holds."""
+    await asyncio.to_thread(wait_for, condition, what)
+
+
+async def at_work(pid: int) -> None:
+    """Until a renderer has burnt a fair piece of processor time since now."""
+    start = processor_time(pid)
+    await until(lambda: processor_time(pid) > start + 20, "the renderer to work")
+
+
+async def is_page(pool: RenderPool, path: Path, number: int) -> bool:
+    image = await pool.render(path, Kind.PDF, number)
+    assert isinstance(image, PageImage), image
+    return (image.width, image.height) == (EDGE - number, EDGE)
+
+
+def test_a_document_is_opened_and_its_pages_rendered(good: Path) -> None:
+    async def main() -> None:
+        async with running() as pool:
+            assert await pool.open(good, Kind.PDF) == Opened(20)
+            for number in (1, 20, 7):
+                assert await is_page(pool, good, number)
+            assert pool.deaths == 0
+
+    asyncio.run(main())
+
+
+def test_pages_are_padded_to_the_grid(good: Path) -> None:
+    async def main() -> None:
+        async with running(grid=28) as pool:
+            image = await pool.render(good, Kind.PDF, 5)
+            assert isinstance(image, PageImage)
+            assert (image.width, image.height) == (395, 400)
+            assert image.pixels.shape == (420, 420, 3)
+            assert image.pixels[400:].min() == 255
+            assert image.pixels[:, 395:].min() == 255
+            assert 0 < image.ink < 0.1
+
+    asyncio.run(main())
+
+
+def test_many_callers_share_few_renderers_and_each_gets_its_own_page(good: Path) -> None:
+    async def main() -> None:
+        async with running(workers=2) as pool:
+            assert all(await asyncio.gather(*(is_page(pool, good, number) for number in range(1, 21))))
+
+    asyncio.run(main())
+
+
+# ------------------------------------------------------------------------------------------------ deaths
+
+
+@pytest.mark.parametrize(
+    ("blow", "words"),
+    [
+        (signal.SIGKILL, "the renderer was killed"),
+        (signal.SIGSEGV, "the renderer crashed (SIGSEGV)"),
+        (signal.SIGABRT, "the renderer crashed (SIGABRT)"),
+    ],
+)
+def test_a_renderer_that_dies_costs_its_own_page_only(good: Path, bad: Path, blow: signal.Signals, words: str) -> None:
+    async def main() -> None:
+        async with running(workers=2) as pool:
+            victim = asyncio.create_task(pool.render(bad, Kind.PDF, 1))
+            await asyncio.sleep(0)
+            pids = children()
+            others = asyncio.create_task(all_pages(pool, good))
+            busy = await the_busy_one(pids, others)
+            os.kill(busy, blow)
+            failure = await victim
+            assert isinstance(failure, PageFailure)
+            assert failure.died
+            assert not failure.permanent
+            assert words in failure.reason
+            assert failure.reason.endswith("while rendering page 1")
+            assert await others
+            assert pool.deaths == 1
+            assert await all_pages(pool, good)
+            await until(lambda: len(children()) == 2, "the dead renderer's successor")
+            assert busy not in children()
+
+    asyncio.run(main())
+
+
+async def all_pages(pool: RenderPool, path: Path) -> bool:
+    return all([await is_page(pool, path, number) for number in range(1, 21)])
+
+
+async def the_busy_one(pids: set[int], others: Awaitable[object]) -> int:
+    """Which of `pids` works on once the others have nothing left to do."""
+    await others
+    before = {pid: processor_time(pid) for pid in pids}
+    await until(lambda: any(processor_time(pid) > before[pid] + 20 for pid in pids), "a renderer to work")
+    return max(pids, key=lambda pid: processor_time(pid) - before[pid])
+
+
+def test_a_page_that_hangs_is_ended_after_its_time(good: Path, bad: Path) -> None:
+    async def main() -> None:
+        async with running(workers=2, page_timeout=3) as pool:
+            hanging, fine = await asyncio.gather(pool.render(bad, Kind.PDF, 1), all_pages(pool, good))
+            assert hanging == PageFailure("the renderer gave no answer within 3 s while rendering page 1", died=True)
+            assert fine
+            assert await all_pages(pool, good)
+
+    asyncio.run(main())
+
+
+def test_a_page_that_needs_too_much_memory_is_ended(tmp_path: Path, good: Path) -> None:
+    greedy = written(tmp_path, "greedy.png", voracious(20_000))
+
+    async def main() -> None:
+        async with running(memory_bytes=256 * 1024**2, max_pixels=10**9) as pool:
+            assert await pool.open(greedy, Kind.PNG) == Opened(1)
+            failure = await pool.render(greedy, Kind.PNG, 1)
+            assert isinstance(failure, PageFailure)
+            assert failure.died
+            assert failure.reason == (
+                "the renderer ran out of memory (memory_bytes = 268,435,456) while rendering page 1"
+            )
+            assert await all_pages(pool, good)
+
+    asyncio.run(main())
+
+
+def test_mupdf_running_out_of_memory_costs_the_renderer(good: Path) -> None:
+    async def main() -> None:
+        async with running(edge=5000, memory_bytes=32 * 1024**2) as pool:  # the page takes 75 MB
+            failure = await pool.render(good, Kind.PDF, 1)
+            assert isinstance(failure, PageFailure)
+            assert failure.died
+            assert "memory" in failure.reason
+
+    asyncio.run(main())
+
+
+def test_a_document_that_kills_the_renderer_is_refused_as_such(tmp_path: Path) -> None:
+    pipe = tmp_path / "never"
+    os.mkfifo(pipe)  # opening it waits for a writer that never comes
+
+    async def main() -> None:
+        async with running(page_timeout=1) as pool:
+            refused = await pool.open(pipe, Kind.PDF)
+            assert refused == Refused("the renderer gave no answer within 1 s while opening it", died=True)
+
+    asyncio.run(main())
+
+
+def test_a_renderer_that_dies_idle_is_nobodys_fault(good: Path) -> None:
+    async def main() -> None:
+        async with running(workers=2) as pool:
+            before = children()
+            for pid in before:
+                os.kill(pid, signal.SIGKILL)
+            await until(lambda: not children() & before, "the renderers to die")
+            assert await all_pages(pool, good)
+            assert pool.deaths == 2
+
+    asyncio.run(main())
+
+
+def test_a_render_that_nobody_waits_for_any_more_is_ended(good: Path, bad: Path) -> None:
+    async def main() -> None:
+        async with running() as pool:
+            task = asyncio.create_task(pool.render(bad, Kind.PDF, 1))
+            await asyncio.sleep(0)
+            (pid,) = children()
+            await at_work(pid)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert await all_pages(pool, good)
+            assert pool.deaths == 0
+            assert pid not in children()
+
+    asyncio.run(main())
+
+
+def test_the_daemons_signals_do_not_reach_the_renderers(good: Path) -> None:
+    async def main() -> None:
+        async with running() as pool:
+            (pid,) = children()
+            os.kill(pid, signal.SIGINT)
+            os.kill(pid, signal.SIGTERM)
+            assert await all_pages(pool, good)
+            assert children() == {pid}
+            assert os.getsid(pid) != os.getsid(0)
+
+    asyncio.run(main())
+
+
+SCRIPT = """
+import asyncio, sys
+from pathlib import Path
+from inboxd import config
+from inboxd.model import Kind
+from inboxd.rooms.render.pool import RenderPool
+
+print("main", flush=True)
+
+async def main():
+    pool = RenderPool(config.Render(), 2, 400, 1)
+    await pool.start()
+    bad, good = map(Path, sys.argv[1:])
+    await pool.render(good, Kind.PDF, 1)
+    loaded = {"pymupdf", "cv2", "PIL"} & set(sys.modules)
+    print("loaded", *loaded, flush=True)
+    await asyncio.gather(pool.render(bad, Kind.PDF, 1), pool.render(bad, Kind.PDF, 1))
+
+asyncio.run(main())
+"""
+
+
+def test_a_daemon_that_is_killed_leaves_no_renderer_and_never_held_a_decoder(good: Path, bad: Path) -> None:
+    daemon = subprocess.Popen([sys.executable, "-c", SCRIPT, bad, good], stdout=subprocess.PIPE, text=True)
+    assert daemon.stdout is not None
+    try:
+        # Once: the renderers don't run the daemon's main module.
+        assert daemon.stdout.readline() == "main\n"
+        assert daemon.stdout.readline() == "loaded\n"
+        wait_for(lambda: len(children(daemon.pid)) == 2, "the renderers")
+        renderers = children(daemon.pid)
+        before = {pid: processor_time(pid) for pid in renderers}
+        wait_for(lambda: all(processor_time(pid) > before[pid] + 10 for pid in renderers), "the renderers to work")
+    finally:
+        daemon.kill()
+        rest, _ = daemon.communicate()
+    assert rest == ""
+    wait_for(lambda: not any(processor_time(pid) for pid in renderers), "the renderers to end")
+
+
+# ------------------------------------------------------------------------------------------------ staff
+
+
+def test_a_renderer_that_has_worked_long_is_relieved_without_a_gap(good: Path) -> None:
+    async def main() -> None:
+        async with running(workers=2, recycle_after=5) as pool:
+            before = children()
+            while before & children():
+                assert all(await asyncio.gather(*(is_page(pool, good, number) for number in range(1, 21))))
+                assert len(children()) <= 4  # one successor each, however long it takes to start
+            await until(lambda: len(children()) == 2, "the relieved to leave")
+            assert pool.deaths == 0
+
+    asyncio.run(main())
+
+
+def test_a_renderer_is_confined_before_it_sees_a_document() -> None:
+    async def main() -> None:
+        async with running():
+            (pid,) = children()
+            limits = Path(f"/proc/{pid}/limits").read_text()
+            for name, bound in (("core file size", 0), ("open files", 64)):
+                (line,) = (line for line in limits.splitlines() if line.startswith(f"Max {name}"))
+                assert line.removeprefix(f"Max {name}").split()[:2] == [str(bound)] * 2
+            for name in ("address space", "file size"):
+                (line,) = (line for line in limits.splitlines() if line.startswith(f"Max {name}"))
+                assert "unlimited" not in line
+            assert int(Path(f"/proc/{pid}/oom_score_adj").read_text()) >= 800
+
+    asyncio.run(main())
+
+
+def test_pages_leave_no_file_open_and_no_memory_behind(good: Path) -> None:
+    async def main() -> None:
+        async with running(workers=2) as pool:
+            await all_pages(pool, good)
+            gc.collect()
+            before = len(list(Path("/proc/self/fd").iterdir()))
+            for _ in range(5):
+                await all_pages(pool, good)
+            gc.collect()
+            assert len(list(Path("/proc/self/fd").iterdir())) == before
+            maps = Path("/proc/self/maps").read_text()
+            assert "inboxd page" not in maps
+
+    asyncio.run(main())
+
+
+def test_a_file_that_changes_under_its_name_is_opened_again(good: Path) -> None:
+    async def main() -> None:
+        async with running() as pool:
+            assert await pool.open(good, Kind.PDF) == Opened(20)
+            good.write_bytes(numbered(3))
+            assert await pool.open(good, Kind.PDF) == Opened(3)
+
+    asyncio.run(main())
+
+
+def test_a_file_that_is_not_there_may_come_back(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running() as pool:
+            refused = await pool.open(tmp_path / "gone", Kind.PDF)
+            assert refused == Refused("cannot be read from the spool: No such file or directory")
+            failure = await pool.render(tmp_path / "gone", Kind.PNG, 1)
+            assert failure == PageFailure("cannot be read from the spool: No such file or directory")
+
+    asyncio.run(main())
+
+
+def test_without_a_renderer_the_pool_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    for executable in ("/bin/false", "/nonexistent/python"):
+        monkeypatch.setattr(sys, "executable", executable)
+        pool = RenderPool(config.Render(), 3, EDGE, 1)
+        with pytest.raises(RenderUnusable, match="no render process can be started"):
+            asyncio.run(pool.start())
+    assert not children()
+
+
+def test_when_no_successor_can_be_started_everyone_in_line_is_told(good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crew, "START_PAUSE", 0)
+
+    async def main() -> None:
+        async with running() as pool:
+            monkeypatch.setattr(sys, "executable", "/bin/false")
+            (pid,) = children()
+            os.kill(pid, signal.SIGKILL)
+            renders = (pool.render(good, Kind.PDF, number) for number in (1, 2, 3))
+            outcomes = await asyncio.gather(*renders, return_exceptions=True)
+            failures = [outcome for outcome in outcomes if isinstance(outcome, PageFailure)]
+            assert len(failures) <= 1  # the kill may have come while it was asked
+            assert all(isinstance(outcome, RenderUnusable) for outcome in outcomes if outcome not in failures)
+
+    asyncio.run(main())
+
+
+# ------------------------------------------------------------------------------------------------ treason
+
+TRAITOR = """#!{python}
+import json, os, socket, sys
+wire = socket.socket(fileno=int(sys.argv[-1]))
+wire.recv(65536)
+wire.send(b'{{"type": "Ready"}}')
+while wire.recv(65536):
+    fd = os.memfd_create("x", os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, 400 * 400 * 3)
+    page = {{"type": "PageRendered", "width": 400, "height": 400, "ink": 0.5, "warnings": []}}
+    {act}
+"""
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        "wire.send(b'nonsense')",
+        'wire.send(b\'{"type": "DocumentOpened", "pages": 5}\')',
+        'wire.send(b\'{"type": "DocumentOpened", "pages": -5}\')',
+        "wire.send(json.dumps(page).encode())",
+        "socket.send_fds(wire, [json.dumps(page).encode()], [fd])",
+        "socket.send_fds(wire, [json.dumps(page | {'width': 9999, 'height': 9999}).encode()], [fd])",
+        "socket.send_fds(wire, [json.dumps(page | {'ink': 7}).encode()], [fd])",
+        'socket.send_fds(wire, [b\'{"type": "Ready"}\'], [fd])',
+        "socket.send_fds(wire, [b'nonsense'], [fd])",
+        "wire.send(b'[' * 60000)",
+    ],
+)
+def test_a_renderer_that_a_file_has_taken_over_is_not_believed(
+    tmp_path: Path, good: Path, monkeypatch: pytest.MonkeyPatch, act: str
+) -> None:
+    traitor = written(tmp_path, "traitor", TRAITOR.format(python=sys.executable, act=act).encode())
+    traitor.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(traitor))
+
+    async def main() -> None:
+        async with running() as pool:
+            before = len(list(Path("/proc/self/fd").iterdir()))
+            for _ in range(2):
+                failure = await pool.render(good, Kind.PDF, 1)
+                assert isinstance(failure, PageFailure), failure
+                assert failure.died
+            assert pool.deaths == 2
+            await until(lambda: len(list(Path("/proc/self/fd").iterdir())) <= before, "files to be closed")
+
+    asyncio.run(main())
+
+
+def test_what_a_renderer_says_is_made_safe_to_show(tmp_path: Path, good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    act = r"""wire.send(json.dumps({"type": "Unfit", "reason": "\x1b[2J\n", "permanent": True}).encode())"""
+    traitor = written(tmp_path, "traitor", TRAITOR.format(python=sys.executable, act=act).encode())
+    traitor.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(traitor))
+
+    async def main() -> None:
+        async with running() as pool:
+            assert await pool.render(good, Kind.PDF, 1) == PageFailure(r"\x1b[2J\n", permanent=True)
+
+    asyncio.run(main())
