@@ -368,6 +368,29 @@ def test_rename_delete_and_replace_while_settling(stage: Stage) -> None:
     on(stage, play)
 
 
+def test_files_that_move_with_their_folder_or_to_another_stay_what_they_are(stage: Stage) -> None:
+    async def play(stage: Stage) -> None:
+        for folder in ("a", "a/deep", "z"):
+            (stage.inbox / folder).mkdir()
+            (stage.inbox / folder / f"{folder[-1]}.pdf").write_bytes(distinct(ord(folder[-1])))
+        await stage.until(lambda: [*stage.rows().values()].count(("ready", "")) == 3, "3 files")
+        first = {row.name: row.id for row in stage.files()}
+        (stage.inbox / "a").rename(stage.inbox / "b")
+        await stage.until(lambda: all("/a/" not in row.path for row in stage.files()), "the folder's new name")
+        (stage.inbox / "z" / "z.pdf").rename(stage.inbox / "b" / "deep" / "y.pdf")
+        await stage.until(lambda: "y.pdf" in stage.rows(), "the file's new name")
+        await stage.settled()
+        assert {row.path.removeprefix(f"{stage.inbox}/"): row.id for row in stage.files(all_versions=True)} == {
+            "b/a.pdf": first["a.pdf"],
+            "b/deep/p.pdf": first["p.pdf"],
+            "b/deep/y.pdf": first["z.pdf"],
+        }
+        assert all(event.event not in ("vanished", "settling") for event in stage.reader.events(limit=100))
+        assert {row.state.value for row in stage.files()} == {"ready"}
+
+    on(stage, play)
+
+
 def test_a_folder_that_is_deleted_takes_its_waiting_files_along(stage: Stage) -> None:
     async def play(stage: Stage) -> None:
         for number in range(3):

@@ -35,17 +35,29 @@ Found = tuple[Sighting | Gone | Moved, ...]
 
 
 class Comparer:
-    """Compares folders of one inbox with the ledger."""
+    """Compares folders of one inbox with the ledger.
+
+    What is missing is told when all folders of a scan have been compared: it may have been moved to one of them.
+    """
 
     def __init__(self, inbox: InboxId, reader: Reader) -> None:
         self._inbox = inbox
         self._reader = reader
+        self._missing: dict[FileId, Gone] = {}
+
+    def begin(self) -> None:
+        """A scan begins."""
+        self._missing.clear()
 
     def differences(self, root: Folder, opened: Folder, folder: bytes, listing: Listing) -> Iterator[Found]:
-        """What is new, changed, still settling or missing in `folder`, open as `opened`, below the open inbox."""
+        """What is new, changed or still settling in `folder`, open as `opened`, below the open inbox."""
         return _chunks(self._differences(root, opened, folder, listing))
 
-    def missing(self, folder: bytes) -> Iterator[Found]:
+    def missing(self, root: Folder) -> Iterator[Found]:
+        """What the ledger waits for and the scan did not find, neither at its place nor at another."""
+        return _chunks(gone for gone in self._missing.values() if _is_absent(root, gone.path))
+
+    def missing_in(self, folder: bytes) -> Iterator[Found]:
         """What the ledger waits for in a folder that is no more."""
         known = self._reader.known(self._inbox, folder)
         return _chunks(Gone(self._inbox, join(folder, name)) for name, row in known.items() if row.state not in FINAL)
@@ -54,9 +66,7 @@ class Comparer:
         """Folders with files that the ledger waits for."""
         return self._reader.open_folders(self._inbox)
 
-    def _differences(
-        self, root: Folder, opened: Folder, folder: bytes, listing: Listing
-    ) -> Iterator[Sighting | Gone | Moved]:
+    def _differences(self, root: Folder, opened: Folder, folder: bytes, listing: Listing) -> Iterator[Sighting | Moved]:
         known = self._reader.known(self._inbox, folder)
         outputs: set[bytes] | None = None
         moved: set[FileId] = set()
@@ -73,10 +83,11 @@ class Comparer:
             origin = self._origin(root, sighting) if row is None or row.state is FileState.VANISHED else None
             if origin is not None:
                 moved.add(origin.file)
+                self._missing.pop(origin.file, None)
             yield origin or sighting
         for name, row in known.items():
             if row.state not in FINAL and row.file not in moved:
-                yield Gone(self._inbox, join(folder, name))
+                self._missing[row.file] = Gone(self._inbox, join(folder, name))
 
     def _origin(self, root: Folder, sighting: Sighting) -> Moved | None:
         """The file that was given a new name, where the ledger waits for it under the old one."""

@@ -120,7 +120,9 @@ class Scanner:
 
     def _walk(self, root: Folder, todo: list[bytes], before: dict[bytes, _Seen], *, is_thorough: bool) -> None:
         """Scan the folders of `todo`; with them what is below, if thorough, or else what is new below."""
+        self._comparer.begin()
         visited: set[bytes] = set()
+        lost: list[bytes] = []
         while todo:
             folder = todo.pop()
             if folder in visited or self._is_hidden(folder):
@@ -140,8 +142,11 @@ class Scanner:
             self._seen[folder] = seen
             known = {} if is_thorough or old is None else old.children
             todo += [join(folder, name) for name, inode in seen.children.items() if known.get(name) != inode]
-            if lost := [join(folder, name) for name in known.keys() - seen.children.keys()]:
-                self._forget(lost)
+            lost += [join(folder, name) for name in known.keys() - seen.children.keys()]
+        for found in self._comparer.missing(root):
+            self._tell(found)
+        if lost:
+            self._forget(lost)
 
     def _folder(self, root: Folder, opened: Folder, folder: bytes, old: _Seen | None, *, is_thorough: bool) -> _Seen:
         site = self._site(folder)
@@ -180,7 +185,7 @@ class Scanner:
         """Tell what the ledger waits for in folders that are no more; not in those that just can't be seen."""
         for folder in self._comparer.awaited_folders():
             if is_lost(folder) and not self._is_hidden(folder):
-                for found in self._comparer.missing(folder):
+                for found in self._comparer.missing_in(folder):
                     self._tell(found)
 
     def _tell(self, found: Found) -> None:
