@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 
 import structlog
-from apscheduler.events import EVENT_JOB_ERROR, JobExecutionEvent
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from inboxd.config import Settings
@@ -19,6 +18,8 @@ from inboxd.rooms.inbox import InboxRoom
 from inboxd.rooms.spool import Spool
 
 log = structlog.get_logger(__name__)
+
+Chore = Callable[[], Coroutine[None, None, None]]
 
 NOTICE_S = 1.0
 """Seconds between looks for what somebody asked of the ledger from the command line."""
@@ -37,7 +38,7 @@ class Chores:
         reader: Callable[[], Reader],
         inbox: InboxRoom,
         spool: Spool,
-        checkup: Callable[[], Awaitable[None]],
+        checkup: Chore,
         end: Callable[[Exit, str], None],
     ) -> None:
         self._settings = settings
@@ -48,36 +49,42 @@ class Chores:
         self._checkup = checkup
         self._end = end
         self._asked: dict[str, str | None] | None = None
-        self._scheduler = AsyncIOScheduler(job_defaults={"max_instances": 1, "coalesce": True})
+        self._scheduler = AsyncIOScheduler()
+        self._under_way: dict[Chore, asyncio.Task[None]] = {}
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Keep the times until `stop`; a chore that fails ends it with what the chore raised."""
+        """Keep the times until `stop`; what a chore raises, this raises."""
         await self.notice()
-        self._scheduler.add_job(self.notice, "interval", seconds=NOTICE_S)
-        self._scheduler.add_job(self.tidy, "interval", seconds=TIDY_S)
-        self._scheduler.add_job(self.prune, "interval", seconds=DAY_S)
-        self._scheduler.add_job(self._checkup, "interval", seconds=self._settings.health.interval, id="checkup")
-        failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        times = {
+            self.notice: NOTICE_S,
+            self.tidy: TIDY_S,
+            self.prune: DAY_S,
+            self._checkup: self._settings.health.interval,
+        }
+        async with asyncio.TaskGroup() as group:
+            for chore, seconds in times.items():
+                self._scheduler.add_job(
+                    self._begin, "interval", (group, chore), seconds=seconds, id=chore.__name__, coalesce=True
+                )
+            self._scheduler.start()
+            try:
+                await stop.wait()
+            finally:
+                self._scheduler.shutdown(wait=False)
+                for task in self._under_way.values():
+                    task.cancel()
 
-        def fail(event: JobExecutionEvent) -> None:
-            if not failed.done():
-                failed.set_exception(event.exception)
-
-        self._scheduler.add_listener(fail, EVENT_JOB_ERROR)
-        self._scheduler.start()
-        stopping = asyncio.ensure_future(stop.wait())
-        try:
-            await asyncio.wait((stopping, failed), return_when=asyncio.FIRST_COMPLETED)
-            if failed.done():
-                failed.result()
-        finally:
-            stopping.cancel()
-            self._scheduler.shutdown(wait=False)
+    async def _begin(self, group: asyncio.TaskGroup, chore: Chore) -> None:
+        """Begin a chore, unless it is still at it. In our own group: the scheduler would only log what it raises."""
+        if chore not in self._under_way:
+            self._under_way[chore] = task = group.create_task(chore(), name=chore.__name__)
+            task.add_done_callback(lambda _: self._under_way.pop(chore))
 
     def reload(self, settings: Settings) -> None:
         """Go by these settings from now on."""
         if settings.health.interval != self._settings.health.interval:
-            self._scheduler.reschedule_job("checkup", trigger="interval", seconds=settings.health.interval)
+            job = self._checkup.__name__
+            self._scheduler.reschedule_job(job, trigger="interval", seconds=settings.health.interval)
         self._settings = settings
 
     async def notice(self) -> None:

@@ -8,10 +8,9 @@ import os
 import signal
 import time
 import traceback
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
 
 import structlog
 
@@ -42,6 +41,7 @@ from inboxd.rooms.reading import ReadingRoom
 from inboxd.rooms.render.pool import RenderPool
 from inboxd.rooms.rendering import RenderingRoom
 from inboxd.rooms.spool import Spool
+from inboxd.rooms.stopping import unless
 from inboxd.rooms.vitals import Pulse, Vitals
 
 log = structlog.get_logger(__name__)
@@ -54,7 +54,6 @@ OPEN_S = 3600.0
 """Seconds that systemd is asked for while the ledger is opened: a large one may have to be brought up to date."""
 
 OnProgress = Callable[[Progress], None]
-T = TypeVar("T")
 
 
 def run(
@@ -223,7 +222,7 @@ class _Life:
             claimed.set()
 
         async def read_pages() -> None:
-            info = await _unless(self._stop, reading.start())
+            info = await unless(self._stop, reading.start())
             if info is not None:
                 await ledger.write(runs.engine_started, run_id, info, now=time.time())
                 rendering.bell.ring()
@@ -280,17 +279,6 @@ class _Life:
 
     def _reader(self) -> Reader:
         return Reader(self._settings.ledger_path)
-
-
-async def _unless(stop: asyncio.Event, work: Coroutine[None, None, T]) -> T | None:
-    """The result of `work`; None, and it is cancelled, when `stop` is set before."""
-    doing, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
-    try:
-        await asyncio.wait((doing, stopping), return_when=asyncio.FIRST_COMPLETED)
-        return doing.result() if doing.done() else None
-    finally:
-        doing.cancel()
-        stopping.cancel()
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import structlog
 
@@ -17,6 +17,7 @@ from inboxd.model import FileClaim, Opened, RunId
 from inboxd.rooms.bell import Bell
 from inboxd.rooms.render.pool import RenderPool
 from inboxd.rooms.spool import Spool
+from inboxd.rooms.stopping import unless
 
 log = structlog.get_logger(__name__)
 
@@ -50,16 +51,19 @@ class OpeningRoom:
         self.bell = Bell()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Open files until `stop`; those being opened then are finished."""
+        """Open files until `stop`; those being opened then stay claimed, for the end of the life to put back."""
         while not stop.is_set():
             files = await self._claim()
             if not files:
                 await self.bell.wait(IDLE_S)
                 continue
-            async with asyncio.TaskGroup() as group:
-                for file in files:
-                    group.create_task(self._open(file))
+            await unless(stop, self._open_all(files))
             self._on_opened()
+
+    async def _open_all(self, files: Sequence[FileClaim]) -> None:
+        async with asyncio.TaskGroup() as group:
+            for file in files:
+                group.create_task(self._open(file))
 
     async def _claim(self) -> list[FileClaim]:
         wanted = self._wanted()
