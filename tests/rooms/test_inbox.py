@@ -18,9 +18,12 @@ from structlog.testing import capture_logs
 from tests.rooms.intake_stage import Stage
 from tests.rooms.test_intake import PDF, distinct, on
 
+from inboxd.config import Inbox
 from inboxd.core.ignoring import Filter
+from inboxd.model import InboxId
 from inboxd.rooms import mounts, scanning, tending
 from inboxd.rooms.folders import Folder
+from inboxd.rooms.inbox import Watched
 from inboxd.rooms.marker import CHALLENGE, MARKER, Claim, NotOurs, myself
 from inboxd.rooms.watching import Watcher
 
@@ -648,3 +651,8 @@ def test_after_a_change_of_place_the_marker_is_what_counts(root: Folder) -> None
     again.check(root, "8:17 /srv")
     again.remember()
     assert again.memory.endswith("8:17 /srv")
+
+
+def test_however_a_path_is_written_it_is_one_inbox() -> None:
+    watched = Watched(InboxId(1), Inbox(path="/srv//scans/"))
+    assert watched.path == b"/srv/scans"

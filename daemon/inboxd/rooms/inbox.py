@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import dataclass
 
 import structlog
 
-from inboxd import config
 from inboxd.core.naming import display
-from inboxd.ledger import arrivals, marks, runs
+from inboxd.ledger import arrivals, marks
 from inboxd.ledger.opening import Ledger
 from inboxd.ledger.reading import Reader
 from inboxd.model import Gone, InboxId, Sighting
 from inboxd.rooms.comparing import Found, Moved
+from inboxd.rooms.keeping import InboxState, Kept, Watched
 from inboxd.rooms.listing import join
 from inboxd.rooms.marker import Claim, myself
 from inboxd.rooms.tending import Report, Tender
+
+__all__ = ["Door", "InboxRoom", "InboxState", "Watched"]
 
 log = structlog.get_logger(__name__)
 
@@ -30,38 +30,6 @@ PATIENCE_S = 30.0
 """Seconds without an answer after which a scan counts as held by a dead share."""
 GRACE_S = 2.0
 """Seconds that scans get to end when the daemon stops; a thread that the kernel holds is left behind."""
-
-
-@dataclass(frozen=True, slots=True)
-class Watched:
-    """An inbox of the configuration, and its row in the ledger."""
-
-    inbox: InboxId
-    settings: config.Inbox
-
-
-@dataclass(frozen=True, slots=True)
-class InboxState:
-    """`starting`, `watching`, `unavailable` or `no_space`, and why."""
-
-    state: str = "starting"
-    reason: str = ""
-
-
-class _Kept:
-    """What the loop knows of one inbox."""
-
-    def __init__(self, watched: Watched) -> None:
-        self.watched = watched
-        self.path = os.fsencode(watched.settings.path)
-        self.tender: Tender | None = None
-        self.report: Report | None = None
-        self.scans = 0
-        self.looks = 0  # scans, and tries that ended in trouble
-        self.silent = ""
-        self.state = InboxState()
-        self.watching = ""
-        self.memory = ""
 
 
 class InboxRoom:
@@ -76,7 +44,7 @@ class InboxRoom:
         *,
         patience: float = PATIENCE_S,
     ) -> None:
-        self._inboxes = {one.inbox: _Kept(one) for one in watched}
+        self._inboxes = {one.inbox: Kept(one) for one in watched}
         self._door = door
         self._open_reader = reader
         self._ledger = ledger
@@ -97,7 +65,8 @@ class InboxRoom:
         try:
             while not stop.is_set():
                 for kept in self._inboxes.values():
-                    await self._note(kept)
+                    kept.listen(self._patience)
+                    await kept.note(self._ledger, self._no_space)
                 if self._failures:
                     raise self._failures[0]
                 await self._wait(stopping)
@@ -108,9 +77,8 @@ class InboxRoom:
     def rescan(self, inbox: InboxId | None = None) -> None:
         """Scan an inbox, or all of them, as soon as possible."""
         for kept in self._inboxes.values():
-            if kept.tender is not None and inbox in (None, kept.watched.inbox):
-                kept.tender.rescan()
-                kept.looks += bool(kept.silent)  # held by a dead share: there will be no more than that
+            if inbox in (None, kept.watched.inbox):
+                kept.rescan()
 
     def scans(self, inbox: InboxId) -> int:
         """How often the whole inbox was scanned, and all that was found handed to intake."""
@@ -127,9 +95,7 @@ class InboxRoom:
     def unavailable(self) -> list[str]:
         """The inboxes that can't be read, each with the reason, for a person."""
         return [
-            f"{display(kept.path)}: {kept.state.reason}"
-            for kept in self._inboxes.values()
-            if kept.state.state == "unavailable"
+            f"{kept.shown}: {kept.state.reason}" for kept in self._inboxes.values() if kept.state.state == "unavailable"
         ]
 
     def no_space(self, reason: str) -> None:
@@ -137,7 +103,7 @@ class InboxRoom:
         self._no_space = reason
         self._news.set()
 
-    def _tender(self, kept: _Kept, instance: str, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> Tender:
+    def _tender(self, kept: Kept, instance: str, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> Tender:
         settings = kept.watched.settings
 
         def tell(found: Found) -> bool:
@@ -154,9 +120,7 @@ class InboxRoom:
 
         def report(report: Report) -> None:
             def note() -> None:
-                kept.report = report
-                kept.scans += report.is_whole
-                kept.looks += report.is_whole or bool(report.trouble)
+                kept.hear(report)
                 self._news.set()
 
             _call(loop, note)
@@ -176,21 +140,11 @@ class InboxRoom:
 
     async def _hand_on(self, found: Found, stop: asyncio.Event) -> bool:
         """Rename what was moved, then pass the rest through the door; False when stopped meanwhile."""
+        moved = [one for one in found if isinstance(one, Moved)]
+        await asyncio.gather(*(self._rename(one) for one in moved))
         told: list[Sighting | Gone] = []
         for one in found:
-            if isinstance(one, Moved):
-                new = one.new
-                await self._ledger.write(arrivals.rename, one.file, new.path, new.signature, now=time.time())
-                root = self._inboxes[new.inbox].path
-                log.info(
-                    "file was renamed",
-                    file=one.file,
-                    was=display(join(root, one.old)),
-                    path=display(join(root, new.path)),
-                )
-                told += [Gone(new.inbox, one.old), new]
-            else:
-                told.append(one)
+            told += [Gone(one.new.inbox, one.old), one.new] if isinstance(one, Moved) else [one]
         put, stopped = asyncio.create_task(self._door.put(tuple(told))), asyncio.create_task(stop.wait())
         try:
             await asyncio.wait({put, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -198,6 +152,12 @@ class InboxRoom:
         finally:
             stopped.cancel()
             put.cancel()
+
+    async def _rename(self, moved: Moved) -> None:
+        new, root = moved.new, self._inboxes[moved.new.inbox].watched.path
+        await self._ledger.write(arrivals.rename, moved.file, new.path, new.signature, now=time.time())
+        was, path = display(join(root, moved.old)), display(join(root, new.path))
+        log.info("file was renamed", file=moved.file, was=was, path=path)
 
     async def _wait(self, stopping: asyncio.Task[bool]) -> None:
         """Until there is news, or it is time to listen for silent threads."""
@@ -209,46 +169,6 @@ class InboxRoom:
         finally:
             news.cancel()
         self._news.clear()
-
-    async def _note(self, kept: _Kept) -> None:
-        """Log and keep what changed about an inbox."""
-        if kept.tender is not None and kept.tender.silence() > self._patience:
-            if not kept.silent:
-                kept.silent = f"no answer for {self._patience:g} s"
-                kept.looks += 1
-        else:
-            kept.silent = ""
-        report, inbox = kept.report, kept.watched.inbox
-        if report is not None and report.watching and report.watching != kept.watching:
-            kept.watching = report.watching
-            log.info("watching", inbox=display(kept.path), how=report.watching)
-            await self._ledger.write(
-                runs.inbox,
-                kept.path,
-                priority=kept.watched.settings.priority,
-                watching=report.watching,
-                now=time.time(),
-            )
-        if report is not None and report.memory != kept.memory:
-            kept.memory = report.memory
-            await self._ledger.write(marks.remember, inbox, report.memory, now=time.time())
-        state = self._state(kept)
-        if state != kept.state:
-            if state.reason:
-                log.warning(f"inbox is {state.state}", inbox=display(kept.path), reason=state.reason)
-            elif kept.state.reason:
-                log.info("inbox can be read again", inbox=display(kept.path), was=kept.state.reason)
-            kept.state = state
-            await self._ledger.write(runs.inbox_state, inbox, state.state, state.reason, now=time.time())
-
-    def _state(self, kept: _Kept) -> InboxState:
-        if kept.silent:
-            return InboxState("unavailable", kept.silent)
-        if kept.report is None:
-            return InboxState()
-        if kept.report.trouble:
-            return InboxState("unavailable", kept.report.trouble)
-        return InboxState("no_space", self._no_space) if self._no_space else InboxState("watching")
 
     async def _end(self) -> None:
         tenders = [kept.tender for kept in self._inboxes.values() if kept.tender is not None]

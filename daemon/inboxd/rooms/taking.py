@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -38,7 +37,7 @@ class Station:
 
     def __init__(self, watched: Watched) -> None:
         settings = watched.settings
-        self.path = os.path.normpath(os.fsencode(settings.path))
+        self.path = watched.path
         self.lane = Lane(Pace(settings.settle, settings.max_settle))
         self.hands = Hands(COPIES, f"intake {watched.inbox}")
         self.bell = Bell()
