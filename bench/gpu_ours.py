@@ -231,6 +231,6 @@ def _from_ledger(bench: Bench, settings: Any, gauge: Gauge, cpu_s: float) -> Non
     run_record(bench, "daemon", ends, start, tokens, gauge, cpu_s, states=states, **told)
 
 
-SQL_ENDS = "SELECT unixepoch(finished, 'subsec') FROM pages WHERE finished IS NOT NULL"
-SQL_START = "SELECT min(unixepoch(claimed, 'subsec')) FROM pages"
+SQL_ENDS = "SELECT (julianday(finished) - 2440587.5) * 86400 FROM pages WHERE finished IS NOT NULL"
+SQL_START = "SELECT (julianday(min(claimed)) - 2440587.5) * 86400 FROM pages"
 SQL_SPANS = "SELECT avg(render_s), avg(queue_s), avg(first_token_s), avg(seconds) FROM pages"

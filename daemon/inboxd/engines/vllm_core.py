@@ -44,6 +44,7 @@ class Core:
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         self._thread.start()
         self._numbers = itertools.count()
+        self._calls: set[asyncio.Task[Any] | None] = set()
         self._engine: Any = None
         self.gauge = Gauge()
 
@@ -107,12 +108,20 @@ class Core:
 
     async def _run(self, work: Coroutine[Any, Any, T]) -> T:
         try:
-            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._noted(work), self._loop))
         except asyncio.CancelledError:
             caller = asyncio.current_task()
             if caller is not None and caller.cancelling():
                 raise
             raise EngineLost("the engine was closed", "Start it again.") from None
+
+    async def _noted(self, work: Coroutine[Any, Any, T]) -> T:
+        me = asyncio.current_task()
+        self._calls.add(me)
+        try:
+            return await work
+        finally:
+            self._calls.discard(me)
 
     async def _start(self, arguments: Mapping[str, Any], environment: Mapping[str, str]) -> None:
         with _starting:
@@ -136,9 +145,9 @@ class Core:
 
     async def _shut_down(self) -> None:
         listener = getattr(self._engine, "output_handler", None)
-        calls = asyncio.all_tasks() - {asyncio.current_task(), listener}
-        # The calls first: aborting a request needs vLLM's listener. Left alive, that would report a death.
-        for tasks in (calls, {listener}):
+        calls = self._calls - {asyncio.current_task()}
+        # Our calls first: aborting a request needs vLLM's listener. Left alive, that would report a death.
+        for tasks in (calls, [listener] if listener else []):
             here = [task for task in tasks if task is not None]
             for task in here:
                 task.cancel()
