@@ -18,6 +18,8 @@ from tests.corpus import FOLDER as SAMPLES
 from tests.rooms.intake_stage import Stage
 
 from inboxd.config import Intake
+from inboxd.ledger import arrivals
+from inboxd.model import Gone
 from inboxd.rooms.spool import Spool
 
 PDF = (SAMPLES / "nl_notice_digital.pdf").read_bytes()
@@ -630,8 +632,6 @@ def test_outputs_beside_their_originals_are_never_input(stage: Stage) -> None:
 
 
 def test_a_row_that_lost_its_copy_settles_and_is_taken_again(stage: Stage) -> None:
-    from inboxd.ledger import arrivals
-
     async def play(stage: Stage) -> None:
         (stage.inbox / "a.pdf").write_bytes(PDF)
         await stage.becomes("a.pdf", "ready")
@@ -639,5 +639,19 @@ def test_a_row_that_lost_its_copy_settles_and_is_taken_again(stage: Stage) -> No
         stage.spool.release(sha256(PDF))
         await stage.ledger.write(arrivals.resettle, [row.id], "its copy was lost", now=1e9)
         await stage.until(lambda: stage.copies() and stage.state("a.pdf") == "ready", "it to be taken again")
+
+    on(stage, play)
+
+
+def test_a_file_whose_row_went_while_it_was_looked_at_harms_nobody(stage: Stage) -> None:
+    async def play(stage: Stage) -> None:
+        for name in ("cut.pdf", "text.pdf"):
+            (stage.inbox / name).write_bytes(PDF[:5000] if name == "cut.pdf" else b"text")
+        await stage.until(lambda: len(stage.rows()) == 2, "two rows")
+        gone = [Gone(stage.ids[0], name) for name in (b"cut.pdf", b"text.pdf")]
+        await stage.ledger.write(arrivals.gone, gone, now=1e9)  # behind the back of intake
+        await stage.until(lambda: stage.intake.idle, "intake to be idle")
+        (stage.inbox / "a.pdf").write_bytes(PDF)
+        await stage.becomes("a.pdf", "ready")
 
     on(stage, play)

@@ -11,7 +11,7 @@ import structlog
 
 from inboxd import faults
 from inboxd.config import Intake
-from inboxd.core.lifecycle import FileState
+from inboxd.core.lifecycle import FileState, IllegalMove
 from inboxd.core.naming import display
 from inboxd.core.settling import GiveUp, Pace, Wait
 from inboxd.ledger import arrivals, copies
@@ -115,14 +115,9 @@ class Taker:
             case NoSpace():
                 self._gate.refused(outcome, now)
                 lane.give_back(slot)
-            case GiveUp(reason):
+            case GiveUp() | NotForUs():
                 lane.drop(slot)
-                await self._ledger.write(arrivals.quarantine, slot.file, reason, now=time.time())
-                log.warning("file quarantined", file=slot.file, path=path, reason=reason)
-            case NotForUs(reason):
-                lane.drop(slot)
-                await self._ledger.write(arrivals.skip, slot.file, reason, now=time.time())
-                log.info("file skipped", file=slot.file, path=path, reason=reason)
+                await self._set_aside(slot, outcome, path)
             case Copied():
                 self._gate.passed()
                 await self._accept(station, slot, outcome, path)
@@ -132,6 +127,18 @@ class Taker:
             slot.reason = reason
             await self._ledger.write(arrivals.waiting, slot.file, reason, now=time.time())
             log.info("file waits", file=slot.file, path=path, reason=reason)
+
+    async def _set_aside(self, slot: Slot, outcome: GiveUp | NotForUs, path: str) -> None:
+        is_document = isinstance(outcome, GiveUp)
+        verb = arrivals.quarantine if is_document else arrivals.skip
+        try:
+            await self._ledger.write(verb, slot.file, outcome.reason, now=time.time())
+        except IllegalMove:
+            # Another file was renamed to its path a moment ago: the row has vanished, and the scan tells the rest.
+            log.debug("file went meanwhile", file=slot.file, path=path)
+            return
+        tell, what = (log.warning, "file quarantined") if is_document else (log.info, "file skipped")
+        tell(what, file=slot.file, path=path, reason=outcome.reason)
 
     async def _accept(self, station: Station, slot: Slot, copied: Copied, path: str) -> None:
         arrival = Arrival(slot.file, copied.signature, copied.kind, copied.sha256, copied.spool)
