@@ -6,7 +6,7 @@ import pytest
 from tests.ledger.clerk import Clerk, page_reading
 
 from inboxd.core.lifecycle import FileState, IllegalMove
-from inboxd.ledger import arrivals, claims, runs
+from inboxd.ledger import arrivals, claims, deliveries, runs
 from inboxd.ledger.claims import DeskState, Strays
 from inboxd.model import Box, Entry, InboxId, PageReading, PageState, Sighting
 
@@ -270,6 +270,25 @@ def test_an_orderly_end_counts_nothing(clerk: Clerk) -> None:
     assert {claim.file: (claim.attempt, claim.deaths) for claim in clerk.claim(5)} == {file: (1, 0), opening: (1, 0)}
     clerk.do(claims.opened, file, 2)
     assert [(page.attempt, page.deaths) for page in clerk.claim_pages()] == [(1, 0), (1, 0)]
+
+
+def test_a_clock_that_was_set_back_holds_nothing_up(clerk: Clerk) -> None:
+    owed = clerk.read(b"owed")
+    clerk.do(deliveries.undelivered, owed, "disk full", clerk.now + 30)
+    clerk.open(b"paged", 2)
+    (page,) = clerk.claim_pages(1)
+    clerk.do(claims.retry_page, page.page, "odd", clerk.now + 30)
+    retrying = clerk.drop(b"retrying")
+    clerk.claim()
+    clerk.do(claims.retry_file, retrying, "odd", clerk.now + 30)
+    last = clerk.read(b"last")
+    clerk.now -= 7200
+    assert clerk.do(deliveries.owed, 10) == [last]
+    clerk.start_run()
+    clerk.do(claims.release_strays, clerk.run)
+    assert set(clerk.do(deliveries.owed, 10)) == {owed, last}
+    assert {claim.path for claim in clerk.claim(10)} == {b"paged", b"retrying"}
+    assert [page.number for page in clerk.claim_pages()] == [1, 2]
 
 
 def test_pages_read_before_are_told_when_all_of_them_are(clerk: Clerk) -> None:

@@ -181,3 +181,20 @@ def test_a_first_arrival_and_its_duplicate_are_deleted_at_once(clerk: Clerk) -> 
     clerk.do(arrivals.gone, [Gone(clerk.inbox, b"1.pdf"), Gone(clerk.inbox, b"2.pdf")])
     assert clerk.state(first) is clerk.state(second) is FileState.VANISHED
     assert row(clerk, third) == ("settling", None, "none")
+
+
+def test_an_original_that_was_moved_over_its_waiting_duplicate(clerk: Clerk) -> None:
+    _, second, _ = family(clerk)
+    clerk.delete(b"1.pdf")
+    clerk.do(runs.requeue, [second])
+    fourth = clerk.see(b"3.pdf", "same")  # what lay there waited for the second
+    assert clerk.accept(fourth, "same").state is FileState.READY
+
+
+def test_a_done_file_that_was_owed_its_outputs_again_when_it_was_touched(clerk: Clerk) -> None:
+    file = clerk.finished(content="same")
+    clerk.do(deliveries.owe, file)
+    again = clerk.see(content="same")
+    assert owed(clerk) == []
+    assert clerk.accept(again, "same") == arrivals.Accepted(FileState.DONE, file)
+    assert owed(clerk) == [file]

@@ -13,7 +13,7 @@ from sqlalchemy import event
 from tests.ledger.clerk import INBOX, Clerk, written
 
 from inboxd.core.lifecycle import FileState
-from inboxd.ledger import arrivals, claims, deliveries, runs
+from inboxd.ledger import arrivals, claims, copies, deliveries, runs
 from inboxd.model import FileId, Gone, MemorySample, PageState
 
 _BOUNDED = {
@@ -25,6 +25,7 @@ _BOUNDED = {
     "files_owed",
     "pages_in_flight",
     "pages_alone",
+    "pages_pending",
 }
 _SMALL = {"inboxes", "control", "runs", "numbers", "CONSTANT", "sqlite_sequence"}
 _SCAN = re.compile(r"SCAN (?P<what>\w+)(?: USING (?:COVERING )?INDEX (?P<index>\w+))?")
@@ -88,6 +89,9 @@ def whole_life(clerk: Clerk) -> None:
     for claim in clerk.claim(10) + clerk.claim(10, newest=True):
         do(claims.opened, claim.file, 3)
     do(claims.desk_state)
+    do(claims.waits_alone)
+    clerk.ledger.write_now(copies.needed, "sha256")
+    clerk.ledger.write_now(copies.backlog)
     pages = clerk.claim_pages(4)
     do(claims.admit, clerk.run, "null", [page.page for page in pages])
     do(claims.retry_page, pages[0].page, "again", clerk.now)
@@ -100,6 +104,8 @@ def whole_life(clerk: Clerk) -> None:
         do(deliveries.undelivered, file, "disk full", clerk.now)
     for file in do(deliveries.owed, 10):
         do(deliveries.delivered, file, [written(b"%d" % file)])
+    do(deliveries.owe, one)
+    do(deliveries.archived, one, b"/archive/1")
     do(deliveries.owe, one)
     do(deliveries.vanished, one, "deleted")
     clerk.ledger.write_now(deliveries.may_overwrite, INBOX + b"/1.md")

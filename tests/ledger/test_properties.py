@@ -166,8 +166,9 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(limit=st.integers(1, 4), alone=st.booleans())
     def claim_pages(self, limit: int, alone: bool) -> None:
+        held = {page.page for page in self.live(self.pages)}
         taken = self.clerk.claim_pages(limit, alone=alone)
-        assert {page.page for page in taken}.isdisjoint(page.page for page in self.live(self.pages))
+        assert held.isdisjoint(page.page for page in taken)
         self.pages += taken
 
     def live(self, pages: list[PageClaim]) -> list[PageClaim]:
@@ -308,8 +309,9 @@ def test_random_lives(tmp_path: Path, empty: Path) -> None:
     LedgerMachine.template, LedgerMachine.folder = empty, tmp_path
     run = LedgerMachine.TestCase
     run.settings = settings(
-        max_examples=25,
+        max_examples=30,
         stateful_step_count=40,
+        derandomize=True,  # a build does not fail by chance; more examples are tried by hand
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow],
     )

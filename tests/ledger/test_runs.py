@@ -82,10 +82,11 @@ def test_requeue_takes_a_finished_file_up_as_if_it_had_just_been_dropped(clerk: 
     with clerk.reader() as reader:
         row = reader.file(file)
         assert reader.control("requeued") == "1"
-        assert reader.pages(file) == []
         assert reader.open_folders(clerk.inbox) == {b""}
-    assert row is not None and (row.state, row.attempts, row.pages, row.finished) == (FileState.SETTLING, 0, None, None)
+    assert row is not None and (row.state, row.attempts, row.finished) == (FileState.SETTLING, 0, None)
     assert clerk.accept(file, "a.pdf").state is FileState.READY
+    with clerk.reader() as reader:
+        assert reader.pages(file) == []
     (claim,) = clerk.claim()
     assert claim.attempt == 1
 
@@ -114,6 +115,27 @@ def test_requeue_works_from_every_state(clerk: Clerk, state: FileState) -> None:
     assert clerk.state(file) is state
     assert clerk.do(runs.requeue, [file]) == 1
     assert clerk.state(file) is FileState.SETTLING
+
+
+def test_requeue_of_a_file_that_is_gone_keeps_what_was_read(clerk: Clerk) -> None:
+    file = clerk.finished(text="all that is left of it")
+    clerk.do(runs.requeue, [file])
+    clerk.delete(b"a.pdf")
+    assert clerk.state(file) is FileState.VANISHED
+    with clerk.reader() as reader:
+        assert [hit.file for hit in reader.search("left of it")] == [file]
+
+
+def test_requeue_while_pages_are_in_flight(clerk: Clerk) -> None:
+    file = clerk.open(count=3)
+    one, two, _ = clerk.claim_pages()
+    clerk.finish(one, "old")
+    clerk.do(runs.requeue, [file])
+    assert not clerk.finish(two, "late")
+    clerk.accept(file, "a.pdf")
+    clerk.claim()
+    assert not clerk.do(claims.opened, file, 3)
+    assert [page.number for page in clerk.claim_pages()] == [1, 2, 3]
 
 
 def test_an_earlier_version_cannot_be_requeued(clerk: Clerk) -> None:

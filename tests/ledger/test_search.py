@@ -110,6 +110,8 @@ def test_the_index_follows_the_pages(clerk: Clerk) -> None:
     assert found(path, "rechnung") == ["german"]
     ((file,),) = clerk.sql("SELECT id FROM v_files WHERE name = 'german.pdf'")
     clerk.do(runs.requeue, [file])
+    clerk.accept(file, "german.pdf")
+    clerk.claim()
     assert found(path, "rechnung") == []
     clerk.finished(b"copy.pdf", text="Rechnung neu")
     clerk.see(b"copy.pdf", "newer version")

@@ -230,6 +230,22 @@ def test_a_full_disk_is_waited_for(tmp_path: Path) -> None:
     assert "written: 200, waited: True" in run.stdout
 
 
+def test_two_processes_write_at_once(path: Path) -> None:
+    script = Path(__file__).with_name("write_for_ever.py")
+    with (
+        Ledger.open(path) as ledger,
+        subprocess.Popen([sys.executable, script, path, "other"], stdout=subprocess.PIPE, text=True) as other,
+    ):
+        assert other.stdout is not None
+        acknowledged = {other.stdout.readline().strip()}
+        for number in range(50):
+            acknowledged.add(ledger.write_now(add, f"ours.{number}"))
+            acknowledged.add(other.stdout.readline().strip())
+        other.kill()
+    assert len(acknowledged) == 101
+    assert acknowledged <= names(path)
+
+
 def test_killed_while_writing_loses_nothing_that_was_acknowledged(path: Path) -> None:
     script = Path(__file__).with_name("write_for_ever.py")
     acknowledged: set[str] = set()

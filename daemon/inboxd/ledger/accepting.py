@@ -10,7 +10,7 @@ from inboxd.core.lifecycle import FileState
 from inboxd.ledger import conditions as when
 from inboxd.ledger.conditions import Delivery
 from inboxd.ledger.duplicates import deliver_with, follow, promote, quarantine_with
-from inboxd.ledger.form import stamp
+from inboxd.ledger.form import AT_ONCE, stamp
 from inboxd.ledger.moving import AnyRow, event, happened, to_state
 from inboxd.ledger.schema import events, files, outputs, pages
 from inboxd.model import Arrival, FileId
@@ -48,7 +48,6 @@ _LOOK = text(
     FROM files f WHERE f.id = :file
     """  # noqa: S608 - conditions of our own
 )
-_FOLDED = frozenset({FileState.DONE, FileState.DUPLICATE, FileState.QUARANTINED})
 
 
 def accept(conn: Connection, arrival: Arrival, *, now: float) -> Accepted:
@@ -56,16 +55,19 @@ def accept(conn: Connection, arrival: Arrival, *, now: float) -> Accepted:
     found = conn.execute(_LOOK, {"file": arrival.file, "sha256": arrival.sha256}).one_or_none()
     if found is None or found.state != FileState.SETTLING:
         return Accepted(FileState(found.state) if found else FileState.VANISHED)
+    if found.requeued:
+        # Not before: were the original gone for good, its text would be all that is left of it.
+        _forget_pages(conn, arrival.file)
     if found.is_output:
         return _skip(conn, arrival, now=now)
     earlier = _file(conn, found.earlier)
     if earlier is not None and earlier.sha256 == arrival.sha256 and not found.requeued:
-        if earlier.state in _FOLDED:
+        if _has_ended(earlier):
             return _fold(conn, arrival, earlier, now=now)
         # Touched or replaced by a copy while it was on its way: what was read of it is not read again.
         conn.execute(update(pages).where(pages.c.file == earlier.id).values(file=arrival.file))
     if found.sha256 not in (None, arrival.sha256):
-        conn.execute(delete(pages).where(pages.c.file == arrival.file))
+        _forget_pages(conn, arrival.file)
         promote(conn, arrival.file, "its first arrival has other content now", now=now)
     original = _file(conn, found.original)
     if original is None:
@@ -76,11 +78,23 @@ def accept(conn: Connection, arrival: Arrival, *, now: float) -> Accepted:
     return _duplicate(conn, arrival, original, now=now)
 
 
+def _forget_pages(conn: Connection, file: FileId) -> None:
+    conn.execute(delete(pages).where(pages.c.file == file))
+    conn.execute(update(files).where(files.c.id == file).values(pages=None, begun=0))
+
+
 def _file(conn: Connection, file: int | None) -> AnyRow | None:
     if file is None:
         return None
-    wanted = (files.c.id, files.c.path, files.c.state, files.c.reason, files.c.sha256, files.c.pages)
+    wanted = (files.c.id, files.c.path, files.c.state, files.c.reason, files.c.sha256, files.c.pages, files.c.delivery)
     return conn.execute(select(*wanted).where(files.c.id == file)).one()
+
+
+def _has_ended(earlier: AnyRow) -> bool:
+    """Whether nothing was left to do for it when it was replaced."""
+    if earlier.state == FileState.DUPLICATE:
+        return bool(earlier.delivery == Delivery.DELIVERED)
+    return earlier.state in (FileState.DONE, FileState.QUARANTINED)
 
 
 def _arrive(
@@ -109,12 +123,12 @@ def _duplicate(conn: Connection, arrival: Arrival, original: AnyRow, *, now: flo
         detail=f"of {original.path}",
         duplicate_of=original.id,
         delivery=Delivery.OWED if is_done else Delivery.NONE,
-        next_delivery_at=stamp(now) if is_done else None,
+        next_delivery_at=AT_ONCE if is_done else None,
         pages=original.pages if is_done else None,
     )
     follow(conn, arrival.file, original.id)
     if is_done:
-        deliver_with(conn, original.id, original.pages, now=now)
+        deliver_with(conn, original.id, original.pages)
     return Accepted(FileState.DUPLICATE, original.id)
 
 
@@ -144,7 +158,10 @@ def _fold(conn: Connection, arrival: Arrival, earlier: AnyRow, *, now: float) ->
     conn.execute(update(files).where(files.c.id == earlier.id).values(current=1, **signature))
     happened(conn, event(stamp(now), "unchanged", file=earlier.id))
     if earlier.state == FileState.DONE:
-        deliver_with(conn, earlier.id, earlier.pages, now=now)
+        deliver_with(conn, earlier.id, earlier.pages)
+        if earlier.delivery == Delivery.NONE:  # what was owed was called off when the path was taken
+            owed = {"delivery": Delivery.OWED, "next_delivery_at": AT_ONCE}
+            conn.execute(update(files).where(files.c.id == earlier.id).values(owed))
     return Accepted(FileState(earlier.state), FileId(earlier.id), earlier.reason)
 
 

@@ -21,7 +21,7 @@ from inboxd.ledger.finishing import (
     retry_file,
     retry_page,
 )
-from inboxd.ledger.form import join, stamp
+from inboxd.ledger.form import AT_ONCE, join, stamp
 from inboxd.ledger.moving import AnyRow, chunks, event, happened
 from inboxd.ledger.runs import paused
 from inboxd.ledger.schema import batches, files, pages
@@ -161,7 +161,7 @@ def opened(conn: Connection, file: FileId, count: int, *, now: float) -> bool:
     conn.execute(_LAY_OUT, {"file": file, "count": count})
     is_complete = bool(before.read == count)
     if before.read:
-        owed = {"delivery": Delivery.OWED, "next_delivery_at": at} if is_complete else {}
+        owed = {"delivery": Delivery.OWED, "next_delivery_at": AT_ONCE} if is_complete else {}
         conn.execute(update(files).where(files.c.id == file).values(begun=before.read, **owed))
     detail = f"{count} pages, {before.read} read before" if before.read else f"{count} pages"
     happened(conn, event(at, "opened", detail, file=file))

@@ -12,7 +12,7 @@ from inboxd.core.naming import display
 from inboxd.ledger import conditions as when
 from inboxd.ledger.conditions import Delivery
 from inboxd.ledger.duplicates import deliver_with
-from inboxd.ledger.form import split, stamp
+from inboxd.ledger.form import AT_ONCE, split, stamp
 from inboxd.ledger.moving import event, happened, to_state
 from inboxd.ledger.schema import files, outputs
 from inboxd.model import FileId, InboxId, Written
@@ -49,11 +49,13 @@ def delivered(
     at = stamp(now)
     if written:
         conn.execute(_WRITTEN, [_row(file, output, at) for output in written])
-    said = {"delivery": Delivery.OWED, "delivery_reason": "", "next_delivery_at": at} if archiving else _NOTHING_OWED
+    said = (
+        {"delivery": Delivery.OWED, "delivery_reason": "", "next_delivery_at": AT_ONCE} if archiving else _NOTHING_OWED
+    )
     if row.state == FileState.READING and row.delivery == Delivery.OWED:
         to_state(conn, file, FileState.DONE, now=now, reason="", **said)
         happened(conn, event(at, "done", file=file))
-        deliver_with(conn, file, row.pages, now=now)
+        deliver_with(conn, file, row.pages)
         return True
     if row.state in _ENDING_IN and not (archiving and row.delivery == Delivery.OWED):
         conn.execute(update(files).where(files.c.id == file).values(said))
@@ -103,7 +105,7 @@ def owe(conn: Connection, file: FileId, *, now: float) -> None:
     conn.execute(
         update(files)
         .where(files.c.id == file, files.c.state.in_(sorted(_ENDING_IN)), files.c.delivery == Delivery.DELIVERED)
-        .values(delivery=Delivery.OWED, next_delivery_at=stamp(now))
+        .values(delivery=Delivery.OWED, next_delivery_at=AT_ONCE)
     )
 
 

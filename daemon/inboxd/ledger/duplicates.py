@@ -7,7 +7,7 @@ from sqlalchemy import Connection, bindparam, select, text, update
 from inboxd.core.lifecycle import FileState
 from inboxd.ledger import conditions as when
 from inboxd.ledger.conditions import Delivery
-from inboxd.ledger.form import stamp
+from inboxd.ledger.form import AT_ONCE, stamp
 from inboxd.ledger.moving import event, happened, settle, to_state
 from inboxd.ledger.schema import files
 from inboxd.model import FileId
@@ -20,9 +20,7 @@ _IS_WAITING = (
 )
 _WAITING = select(files.c.id).where(*_IS_WAITING).order_by(files.c.id)
 _DELIVER = (
-    update(files)
-    .where(*_IS_WAITING)
-    .values(delivery=Delivery.OWED, next_delivery_at=bindparam("at"), pages=bindparam("count"))
+    update(files).where(*_IS_WAITING).values(delivery=Delivery.OWED, next_delivery_at=AT_ONCE, pages=bindparam("count"))
 )
 
 
@@ -50,9 +48,9 @@ def quarantine_with(conn: Connection, original: FileId, reason: str, *, now: flo
         happened(conn, event(stamp(now), "quarantined", reason, file=file))
 
 
-def deliver_with(conn: Connection, original: FileId, pages: int | None, *, now: float) -> None:
+def deliver_with(conn: Connection, original: FileId, pages: int | None) -> None:
     """`original` is done: those that waited for it get outputs of their own."""
-    conn.execute(_DELIVER, {"original": original, "at": stamp(now), "count": pages})
+    conn.execute(_DELIVER, {"original": original, "count": pages})
 
 
 def follow(conn: Connection, file: FileId, original: FileId) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, bindparam, select, text, update
 from inboxd.core.lifecycle import FINAL_PAGE, FileState, IllegalMove
 from inboxd.ledger import conditions as when
 from inboxd.ledger.conditions import Delivery
-from inboxd.ledger.form import stamp
+from inboxd.ledger.form import AT_ONCE, stamp
 from inboxd.ledger.moving import AnyRow, chunks, event, happened, put_back_pages, to_state
 from inboxd.ledger.schema import files, pages
 from inboxd.model import BatchId, Box, FileId, PageId, PageReading, PageState, RunId
@@ -66,9 +66,7 @@ _IS_OPEN = text(
     """
 )
 _COMPLETE = (
-    update(files)
-    .where(files.c.id == bindparam("file"))
-    .values(delivery=Delivery.OWED, next_delivery_at=bindparam("at"))
+    update(files).where(files.c.id == bindparam("file")).values(delivery=Delivery.OWED, next_delivery_at=AT_ONCE)
 )
 _PUT_BACK = (
     update(pages)
@@ -85,6 +83,11 @@ _STRAY = (
         deaths=pages.c.deaths + pages.c.at_risk,
     )
     .returning(pages.c.file, pages.c.number, pages.c.at_risk)
+)
+_TRY_AT_ONCE = (
+    text("UPDATE files SET next_try_at = :at WHERE state = 'retrying' AND next_try_at > :at"),
+    text("UPDATE files SET next_delivery_at = '' WHERE delivery = 'owed' AND next_delivery_at > :at"),
+    text("UPDATE pages SET next_try_at = NULL WHERE state = 'pending' AND next_try_at > :at"),
 )
 
 
@@ -144,7 +147,7 @@ def finish_page(
         happened(conn, event(at, f"page {reading.state}", reading.reason, file=row.file, page=row.number))
     if conn.execute(_IS_OPEN, {"file": row.file}).scalar_one():
         return False
-    conn.execute(_COMPLETE, {"file": row.file, "at": at})
+    conn.execute(_COMPLETE, {"file": row.file})
     happened(conn, event(at, "read", file=row.file))
     return True
 
@@ -199,7 +202,8 @@ def release_strays(conn: Connection, run: RunId, *, now: float) -> Strays:
     """Put back what earlier lives held when they died: `run` is the life that begins.
 
     Only pages that were in an engine inside the dead process count an attempt and a death. What was being opened,
-    rendered or read in a process of its own can't have been the cause: kill the daemon as often as you like.
+    rendered or read in a process of its own can't have been the cause: kill the daemon as often as you like. Whatever
+    waits to be tried again is due at once: the clock may have been set back since.
     """
     held = conn.execute(_STRAY, {"run_": run}).all()
     _died(conn, [row for row in held if row.at_risk], now=now)
@@ -210,6 +214,8 @@ def release_strays(conn: Connection, run: RunId, *, now: float) -> Strays:
         .returning(files.c.id)
     ).all()
     happened(conn, *(event(stamp(now), "released", file=file, run=run) for file in stray))
+    for statement in _TRY_AT_ONCE:
+        conn.execute(statement, {"at": stamp(now)})
     return Strays(len(stray), len(held))
 
 

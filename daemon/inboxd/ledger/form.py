@@ -14,6 +14,10 @@ SCHEMA = "0001"
 """The migration that this program is written for: the newest in migrations/versions."""
 
 
+AT_ONCE = ""
+"""A time that is always due: it sorts before every other, wherever the clock is set to."""
+
+
 def stamp(at: float) -> str:
     """UTC seconds since the epoch as text that SQLite's date functions take and that sorts by time."""
     return datetime.fromtimestamp(at, UTC).isoformat(" ", "milliseconds")[:23]

@@ -54,7 +54,7 @@ class Ledger:
         path = path.absolute()
         _refuse_remote(path)
         if create:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            _make_folder(path.parent)
         elif not path.exists():
             raise LedgerError(f"there is no ledger at {path}", "The daemon makes it when it first runs: inboxd run.")
         try:
@@ -110,6 +110,16 @@ class Ledger:
 
     def _submit(self, verb: Callable[Concatenate[Connection, P], T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         return self._writer.submit(lambda connection: verb(connection, *args, **kwargs))
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LedgerError(
+            f"cannot make the folder {folder} for the ledger: {error.strerror}",
+            "Make it, owned by the user that runs inboxd, or set `state` in the configuration to another folder.",
+        ) from error
 
 
 def _connect(path: Path) -> Connection:

@@ -15,8 +15,8 @@ from inboxd.ledger.conditions import Delivery
 from inboxd.ledger.duplicates import promote
 from inboxd.ledger.finishing import release_held
 from inboxd.ledger.form import stamp
-from inboxd.ledger.moving import chunks, event, happened
-from inboxd.ledger.schema import control, events, files, inboxes, memory_samples, pages, runs
+from inboxd.ledger.moving import chunks, event, happened, put_back_pages
+from inboxd.ledger.schema import control, events, files, inboxes, memory_samples, runs
 from inboxd.model import EngineInfo, FileId, InboxId, MemorySample, RunId
 
 
@@ -135,7 +135,8 @@ def pause(conn: Connection, on: bool, *, now: float) -> None:
 def requeue(conn: Connection, files_: Sequence[FileId], *, now: float) -> int:
     """Have files taken up again as if they had just been dropped; says how many were not settling already.
 
-    Only the latest version at a path can be. Its pages are read again, even if nobody could read them before.
+    Only the latest version at a path can be. Its pages are read again, even if nobody could read them before; what was
+    read is kept until the original has settled again.
     """
     count = 0
     for chunk in chunks(files_):
@@ -153,7 +154,7 @@ def _requeue(conn: Connection, wanted: Sequence[FileId], *, now: float) -> int:
             files.c.id.in_(wanted), text(when.CURRENT), files.c.state.in_(sorted(sources(FileState.SETTLING)))
         )
     ).all()
-    conn.execute(delete(pages).where(pages.c.file.in_(chosen)))
+    put_back_pages(conn, chosen)
     conn.execute(
         update(files)
         .where(files.c.id.in_(chosen))
@@ -161,8 +162,6 @@ def _requeue(conn: Connection, wanted: Sequence[FileId], *, now: float) -> int:
             state=FileState.SETTLING,
             reason="",
             requeued=1,
-            pages=None,
-            begun=0,
             attempts=0,
             deaths=0,
             run=None,
