@@ -93,7 +93,6 @@ class _Life:
         self._checkup: Checkup | None = None
         self._stop = asyncio.Event()
         self._exit, self._why = Exit.OK, ""
-        self._space = ""  # why intake waits for space
 
     async def live(self, until_drained: bool, on_progress: OnProgress | None) -> Exit:
         """Build the rooms, run them, and record how it ended.
@@ -133,9 +132,6 @@ class _Life:
         if not self._stop.is_set():
             self._exit, self._why = code, why
             self._stop.set()
-
-    def _note_space(self, reason: str) -> None:
-        self._space = reason
 
     def _on_signal(self, name: str) -> None:
         if self._stop.is_set():
@@ -199,7 +195,7 @@ class _Life:
             spool,
             wake=opening.bell.ring,
             rescan=lambda: inbox.rescan(None),
-            no_space=self._note_space,
+            no_space=inbox.no_space,
         )
         self._checkup = checkup = Checkup(
             settings.health, Vitals(pulse), engine, ledger, self._reader, run_id, self.end, self._promises
@@ -207,7 +203,7 @@ class _Life:
         self._chores = chores = Chores(settings, ledger, self._reader, inbox, spool, checkup.check, self.end)
 
         def activity() -> str:
-            return checkup.trouble or self._space or (READING if reading.info else "starting the engine")
+            return checkup.trouble or (READING if reading.info else "starting the engine")
 
         drain = Drain(self._reader, inbox, intake, activity)
         heartbeat = Heartbeat(self._notifier, self._promises)
