@@ -222,6 +222,7 @@ def test_a_touched_file_is_folded_into_what_it_was(clerk: Clerk, end: str) -> No
     if end == "duplicate":
         clerk.finished(b"first.pdf", content="same")
         old = clerk.drop(content="same")
+        clerk.deliver(old, b"a.pdf")
     elif end == "quarantined":
         old = clerk.drop(content="same")
         clerk.do(arrivals.quarantine, old, "encrypted")

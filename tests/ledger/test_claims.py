@@ -307,3 +307,13 @@ def test_a_document_that_has_fewer_pages_now(clerk: Clerk) -> None:
     clerk.claim()
     clerk.do(claims.opened, file, 2)
     assert [page.number for page in clerk.claim_pages()] == [1, 2]
+
+
+def test_a_document_that_has_fewer_pages_now_and_all_of_them_are_read(clerk: Clerk) -> None:
+    file = clerk.read(count=3)
+    clerk.do(arrivals.resettle, [file], "")
+    clerk.accept(file, "a.pdf")
+    clerk.claim()
+    assert clerk.do(claims.opened, file, 2)
+    with clerk.reader() as reader:
+        assert len(reader.reading(file).pages) == 2

@@ -64,8 +64,9 @@ def accept(conn: Connection, arrival: Arrival, *, now: float) -> Accepted:
     if earlier is not None and earlier.sha256 == arrival.sha256 and not found.requeued:
         if _has_ended(earlier):
             return _fold(conn, arrival, earlier, now=now)
-        # Touched or replaced by a copy while it was on its way: what was read of it is not read again.
-        conn.execute(update(pages).where(pages.c.file == earlier.id).values(file=arrival.file))
+        if not earlier.requeued:
+            # Touched or replaced by a copy while it was on its way: what was read of it is not read again.
+            conn.execute(update(pages).where(pages.c.file == earlier.id).values(file=arrival.file))
     if found.sha256 not in (None, arrival.sha256):
         _forget_pages(conn, arrival.file)
         promote(conn, arrival.file, "its first arrival has other content now", now=now)
@@ -86,7 +87,16 @@ def _forget_pages(conn: Connection, file: FileId) -> None:
 def _file(conn: Connection, file: int | None) -> AnyRow | None:
     if file is None:
         return None
-    wanted = (files.c.id, files.c.path, files.c.state, files.c.reason, files.c.sha256, files.c.pages, files.c.delivery)
+    wanted = (
+        files.c.id,
+        files.c.path,
+        files.c.state,
+        files.c.reason,
+        files.c.sha256,
+        files.c.pages,
+        files.c.delivery,
+        files.c.requeued,
+    )
     return conn.execute(select(*wanted).where(files.c.id == file)).one()
 
 

@@ -50,23 +50,14 @@ _DUE = (
     .where(text(when.RETRYING), files.c.next_try_at <= bindparam("at"))
     .values(state=FileState.READY, next_try_at=None)
 )
-_READY = select(
-    files.c.id,
-    files.c.inbox,
-    files.c.folder,
-    files.c.name,
-    files.c.kind,
-    files.c.sha256,
-    files.c.size,
-    files.c.attempts,
-    files.c.deaths,
-).where(text(when.READY))
+_READY = select(files).where(text(when.READY))
 _OLDEST = _READY.order_by(files.c.priority.desc(), files.c.id).limit(bindparam("limit"))
 _NEWEST = _READY.order_by(files.c.priority.desc(), files.c.id.desc()).limit(bindparam("limit"))
 _OPENED = text("UPDATE files SET pages = :count WHERE id = :file AND state = 'reading'")
 _READ_BEFORE = text(
     """
-    SELECT coalesce(sum(state IN ('ok', 'blank', 'suspect', 'failed')), 0) AS read, max(number) AS last
+    SELECT coalesce(sum(state IN ('ok', 'blank', 'suspect', 'failed') AND number <= :count), 0) AS read,
+        max(number) AS last
     FROM pages WHERE file = :file
     """
 )
@@ -155,7 +146,7 @@ def opened(conn: Connection, file: FileId, count: int, *, now: float) -> bool:
     if not conn.execute(_OPENED, {"file": file, "count": count}).rowcount:
         return False  # it vanished or was requeued meanwhile
     at = stamp(now)
-    before = conn.execute(_READ_BEFORE, {"file": file}).one()
+    before = conn.execute(_READ_BEFORE, {"file": file, "count": count}).one()
     if (before.last or 0) > count:
         conn.execute(delete(pages).where(pages.c.file == file, pages.c.number > count))
     conn.execute(_LAY_OUT, {"file": file, "count": count})
