@@ -57,6 +57,10 @@ def configure(options: argparse.Namespace, root: Path) -> Path:
     """A configuration that takes a health sample a second."""
     engine = 'name = "null"\n'
     if options.engine == "vllm":
+        from gpu import ENVIRONMENT
+
+        # As it would run for anybody: processes that import for themselves.
+        os.environ.update(ENVIRONMENT | {"VLLM_WORKER_MULTIPROCESSING_METHOD": "spawn"})
         from gpu_measure import Bench
 
         bench = Bench(options)
@@ -94,8 +98,7 @@ def vllm(settings: Any) -> Any:
 
     from inboxd.engines import vllm_local
 
-    dry = bool(os.environ.get("RECYCLING_DRY"))
-    lengths = [1 + length // 50 for length in gpu_pages.lengths(500)] if dry else gpu_pages.lengths(500)
+    lengths = gpu_pages.lengths(500, mean=int(os.environ["RECYCLING_TOKENS"]), low=5)
     return noting(Forced(vllm_local.create(settings), lengths), settings)
 
 
@@ -189,6 +192,7 @@ def main() -> None:
     parser.add_argument("--model", default="/tmp/model")
     parser.add_argument("--tiny", default="")
     parser.add_argument("--pages", type=int, default=2000)
+    parser.add_argument("--tokens", type=int, default=700, help="forced on a page, in the mean")
     parser.add_argument("--dry", action="store_true", help="small: tries the bench itself on vLLM's CPU build")
     parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", "bench-recycling")))
     parser.add_argument("--scratch", type=Path, default=Path("/tmp/inboxd-recycling"))
@@ -196,8 +200,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.life:
         sys.exit(live(options))
-    if options.dry:
-        os.environ["RECYCLING_DRY"] = "1"
+    os.environ["RECYCLING_TOKENS"] = str(options.tokens)
     options.out.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(options.scratch, ignore_errors=True)
     write_documents(options.scratch / "inbox", options.pages)

@@ -76,18 +76,21 @@ def svg(rows: Sequence[Row]) -> str:
 
 def _panel(title: str, lines: Sequence[Line], rows: Sequence[Row], top: float, start: float, span: float) -> list[str]:
     values = [value for _, _, line in lines for row in rows if (value := line(row)) is not None]
-    most = max(values) * 1.08 or 1.0
+    most = max(values) * 1.02 or 1.0
+    least = (
+        min(values) * 0.98 if min(values) > most / 2 else 0.0
+    )  # what never moves far from a height is looked at closely
     inner = WIDTH - LEFT - 20
 
     def x(row: Row) -> float:
         return LEFT + (row.at - start) / span * inner
 
     def y(value: float) -> float:
-        return top + HEIGHT - value / most * HEIGHT
+        return top + HEIGHT - (value - least) / (most - least) * HEIGHT
 
     parts = [f'<text x="{LEFT}" y="{top - 6}" font-weight="bold">{title}</text>']
     for step in range(5):
-        value = most * step / 4
+        value = least + (most - least) * step / 4
         parts.append(f'<path d="M{LEFT} {y(value):.1f}H{WIDTH - 20}" stroke="#eeeeee"/>')
         parts.append(f'<text x="{LEFT - 6}" y="{y(value) + 4:.1f}" text-anchor="end">{value:.4g}</text>')
     for step in range(6):

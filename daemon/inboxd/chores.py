@@ -64,7 +64,13 @@ class Chores:
         async with asyncio.TaskGroup() as group:
             for chore, seconds in times.items():
                 self._scheduler.add_job(
-                    self._begin, "interval", (group, chore), seconds=seconds, id=chore.__name__, coalesce=True
+                    self._begin,
+                    "interval",
+                    (group, chore),
+                    seconds=seconds,
+                    id=chore.__name__,
+                    coalesce=True,
+                    misfire_grace_time=None,
                 )
             self._scheduler.start()
             try:
