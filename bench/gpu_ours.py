@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import os
 import shutil
 import sqlite3
 import statistics
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import gpu_pages
+import msgspec
 import numpy as np
 from gpu_measure import Bench, Gauge, cpu, measuring, run_record
 
@@ -30,17 +30,15 @@ class Forced:
 
     def __new__(cls, engine: Any, lengths: list[int]) -> Any:
         engine.due = itertools.cycle(lengths)
-        sample, answer = engine._sampling, engine._answer
+        order, text = engine._order, engine._text
 
-        def sampling(attempt: int, max_tokens: int) -> Any:
-            chosen = sample(attempt, max_tokens)
-            chosen.max_tokens, chosen.ignore_eos = next(engine.due), True
-            return chosen
+        def ordered(*arguments: Any) -> Any:
+            return msgspec.structs.replace(order(*arguments), max_tokens=next(engine.due), ignore_eos=True)
 
         def answered(*arguments: Any) -> Any:
-            return replace(answer(*arguments), finish="stop", text=cls.TEXT)
+            return replace(text(*arguments), finish="stop", text=cls.TEXT)
 
-        engine._sampling, engine._answer = sampling, answered
+        engine._order, engine._text = ordered, answered
         return engine
 
 
@@ -59,8 +57,7 @@ def build(settings: Any, lengths: list[int] | None = None) -> Any:
 
 
 async def probe(engine: Any, method: str, *arguments: Any) -> Any:
-    core = engine._core
-    return (await core._run(core._engine.collective_rpc(method, args=arguments)))[0]
+    return (await engine._process.call(method, *arguments)).answers[0]
 
 
 async def feed(
@@ -204,7 +201,6 @@ def daemon(**profile: Any) -> Callable[[Bench], None]:
             f'model_profile = "dummy"\ngpu_profile = "bench"\nprofiles = "{engine.profiles}"\n'
             f'[[inbox]]\npath = "{inbox}"\nsettle = 0.2\n'
         )
-        os.environ["VLLM_WORKER_MULTIPROCESSING_METHOD"] = "spawn"  # the daemon has threads
         _DAEMON["lengths"] = bench.lengths(bench.pages)
         registry.BUILTIN["vllm"] = replace(registry.BUILTIN["vllm"], target=f"{__name__}:create")
         with measuring() as gauge:

@@ -150,8 +150,8 @@ def test_vllm_gets_the_authors_flags(tmp_path: Path) -> None:
 
 def test_limits_follow_the_kv_cache_that_the_engine_found(tmp_path: Path) -> None:
     plan = _plan(tmp_path)
-    assert plan.limits(kv_tokens=30_000).pages_in_flight == 10
-    assert plan.limits(kv_tokens=10_000_000).pages_in_flight == plan.profile.seats
+    assert plan.limits(kv_tokens=30_000).pages_in_flight == 10 + 2
+    assert plan.limits(kv_tokens=10_000_000).pages_in_flight == plan.profile.seats * 9 // 8
     assert plan.limits().grid == 28 and plan.limits().longest_edge == 1540
 
 
@@ -274,7 +274,7 @@ def test_out_of_memory_names_who_holds_the_card(tmp_path: Path, monkeypatch: pyt
     plan.log.write_text("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n")
     held = Gpu(0, "GPU-0", "NVIDIA A10", (8, 6), 22 * GIB, 2 * GIB, 0, holders=(Holder(7, "trainer", 19 * GIB),))
     monkeypatch.setattr("inboxd.gpus.memory", lambda _: held)
-    told = vllm_start.explained(RuntimeError("Engine core initialization failed."), plan)
+    told = vllm_start.explained("RuntimeError: Engine core initialization failed.", plan)
     assert "trainer (pid 7) 19.0 GiB" in told.what and "out of memory" in told.what
     assert str(plan.log) in told.advice
 

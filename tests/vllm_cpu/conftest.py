@@ -11,6 +11,7 @@ import pytest
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 sys.path.insert(0, str(HERE.parent / "engines"))
+sys.path.insert(0, str(HERE.parents[1]))
 
 MODEL = HERE.parent / "tiny_lightonocr"
 

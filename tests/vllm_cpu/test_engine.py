@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -57,7 +60,7 @@ class TestVllm(conformance.Conformance):
         assert sum(map(pages.errors, at_once, truths)) / len(truths) <= 0.05
 
     def test_the_window_is_what_the_kv_cache_holds(self, engine: Engine, loop: asyncio.Runner) -> None:
-        assert engine.limits.pages_in_flight == 8  # the seats: 1 GiB of KV would hold many more
+        assert engine.limits.pages_in_flight == 8 + 1  # seats, and one ahead: 1 GiB of KV would hold many more
         assert "tokens" in loop.run(engine.start()).details["kv_cache"]
 
     def test_gives_memory_back_when_asked(self, engine: Engine, loop: asyncio.Runner) -> None:
@@ -91,6 +94,36 @@ def test_pages_in_flight_are_lost_with_a_killed_engine_and_read_by_the_next(loop
         await engine.close()
 
     loop.run(die_and_live())
+
+
+def test_no_engine_outlives_its_daemon(tmp_path: Path) -> None:
+    """Left alone, vLLM's engine core would hold the whole GPU for ever."""
+    program = (
+        f"import asyncio, sys; sys.path.insert(0, {str(tiny.HERE)!r}); import tiny\n"
+        "async def live():\n"
+        "    engine = tiny.engine()\n"
+        "    await engine.start()\n"
+        "    print(*engine.processes, flush=True)\n"
+        "    await asyncio.sleep(600)\n"
+        "asyncio.run(live())"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as daemon:
+        assert daemon.stdout is not None
+        pids = [int(word) for word in daemon.stdout.readline().split()]
+        assert len(pids) > 1
+        daemon.kill()
+    end = time.monotonic() + 60
+    while any(map(alive, pids)):
+        assert time.monotonic() < end, "the engine's processes are still there"
+        time.sleep(0.05)
+
+
+def alive(pid: int) -> bool:
+    """Whether that process still runs; a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def test_a_page_that_runs_past_its_limit_says_so(loop: asyncio.Runner) -> None:

@@ -19,10 +19,11 @@ from inboxd import gpus
 from inboxd.core import dialect
 from inboxd.core.capacity import memory_fraction
 from inboxd.engines import vllm_golden, vllm_start
+from inboxd.engines import vllm_wire as wire
 from inboxd.engines.fleet import Fleet
 from inboxd.engines.protocol import Limits
-from inboxd.engines.vllm_core import Core, environment
 from inboxd.engines.vllm_plan import Plan, plans
+from inboxd.engines.vllm_process import VllmProcess, environment
 from inboxd.errors import EngineLost, EngineUnusable
 from inboxd.gpus import Gpu
 from inboxd.model import EngineInfo, MemorySample, PageFailure, PageImage, PageText
@@ -46,15 +47,14 @@ def create(settings: Settings) -> Engine:
 
 
 class VllmEngine:
-    """An `Engine` round one vLLM engine core, which runs in a process of its own."""
+    """An `Engine` round one vLLM, which runs in processes of its own."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._limits = plan.limits()
-        self._core: Core | None = None
-        self._prompt = ""
+        self._process: VllmProcess | None = None
         self._info: EngineInfo | None = None
-        self._pids: list[int] = []
+        self._pids: tuple[int, ...] = ()
         self._lost = False
 
     @property
@@ -64,7 +64,7 @@ class VllmEngine:
     @property
     def processes(self) -> tuple[int, ...]:
         """The ids of the engine's processes."""
-        return tuple(self._pids)
+        return self._pids
 
     async def start(self) -> EngineInfo:
         """Load the model and read the golden page, alone and at full concurrency.
@@ -74,7 +74,7 @@ class VllmEngine:
         Raises:
             EngineUnusable: it can't run here; says why and what to do.
         """
-        if self._core is not None and not self._lost and self._info is not None:
+        if self._process is not None and not self._lost and self._info is not None:
             return self._info
         after_death = self._lost
         await self.close()
@@ -84,7 +84,7 @@ class VllmEngine:
         ready = await asyncio.to_thread(vllm_start.check, self._plan, after_death=after_death)
         modes = (True, False) if self._plan.profile.cuda_graphs else (False,)
         for compiled in modes:
-            await self._load(ready, compiled=compiled)
+            started = await self._load(ready, compiled=compiled)
             reason = await self._misread()
             if reason is None:
                 break
@@ -96,7 +96,7 @@ class VllmEngine:
                     f"the model does not read the test page: {reason}",
                     f"{vllm_start.pair()} may not fit each other or this model; inboxd[vllm] installs a tested pair.",
                 )
-        self._info = self._described(compiled=compiled)
+        self._info = self._described(started.kv_tokens, compiled=compiled)
         return self._info
 
     async def read(self, page: PageImage, attempt: int = 1) -> PageText | PageFailure:
@@ -109,18 +109,17 @@ class VllmEngine:
 
     async def memory(self) -> MemorySample | None:
         """The allocator's figures from the engine's process, the GPU's from NVML; None while it isn't running."""
-        core = self._core
-        if core is None or self._lost:
+        if self._process is None or self._lost:
             return None
         try:
-            ours = (await core.call("inboxd_memory"))[0]
+            called = await self._process.call("inboxd_memory")
         except EngineLost:
             return None
         sample = MemorySample(
             host_rss=sum(map(_resident, (os.getpid(), *self._pids))),
-            kv_used=core.gauge.kv_used,
-            preemptions=core.gauge.preemptions,
-            **ours,
+            kv_used=called.kv_used,
+            preemptions=called.preemptions,
+            **called.answers[0],
         )
         gpu = await asyncio.to_thread(gpus.memory, self._plan.gpus[0].uuid) if self._plan.gpus else None
         if gpu is None:
@@ -139,36 +138,37 @@ class VllmEngine:
 
     async def relieve(self) -> str:
         """Give the allocator's cached blocks back to the driver."""
-        if self._core is None:
+        if self._process is None:
             return "the engine is not running"
-        freed = sum(await self._core.call("inboxd_relieve"))
+        freed = sum((await self._process.call("inboxd_relieve")).answers)
         return f"gave {freed / 2**20:.0f} MiB of cached GPU memory back"
 
     async def close(self) -> None:
         """Stop the engine and its processes; calls in flight raise EngineLost. Idempotent."""
-        core, self._core, self._pids = self._core, None, []
+        process, self._process, self._pids = self._process, None, ()
         self._lost = False
-        if core is not None:
-            await core.close()
+        if process is not None:
+            await process.close()
 
-    async def _load(self, ready: tuple[Gpu, ...], *, compiled: bool) -> None:
+    async def _load(self, ready: tuple[Gpu, ...], *, compiled: bool) -> wire.Started:
         plan = self._plan
         visible = ",".join(gpu.uuid if gpu.mig else str(gpu.index) for gpu in ready) or None
-        core = Core(f"vllm-{visible or 'cpu'}")
+        process = await VllmProcess.launch(environment(visible, plan.log))
         try:
-            await core.start(arguments(plan, ready, compiled=compiled), environment(visible, plan.log))
-            self._pids = sorted({pid for pair in await core.call("inboxd_pids") for pid in pair} - {os.getpid()})
+            reply = await process.start(wire.Start(arguments(plan, ready, compiled=compiled), plan.model.prompt))
+            if isinstance(reply, wire.Unusable):
+                raise vllm_start.explained(reply.error, plan)
             if plan.profile.compile_vision and compiled:
-                await core.call("inboxd_compile_vision")
-            self._prompt = core.prompt(plan.model.prompt)
-        except (RuntimeError, ValueError, OSError, ImportError, EngineLost) as error:
-            await core.close()
-            raise vllm_start.explained(error, plan) from error
-        except BaseException:  # a cancelled start leaves no process behind
-            await core.close()
+                await process.call("inboxd_compile_vision")
+        except EngineLost as error:
+            await process.close()
+            raise vllm_start.explained(error.what, plan) from error
+        except BaseException:  # a cancelled start, too, leaves no process behind
+            await process.close()
             raise
-        self._core = core
-        self._limits = plan.limits(core.kv_tokens)
+        self._process, self._pids = process, reply.pids
+        self._limits = plan.limits(reply.kv_tokens)
+        return reply
 
     async def _misread(self) -> str | None:
         """What is wrong with the golden page, read alone and then as often as pages will be in flight.
@@ -187,63 +187,42 @@ class VllmEngine:
         return None
 
     async def _read(self, page: PageImage, attempt: int, max_tokens: int) -> PageText | PageFailure:
-        core = self._core
-        if core is None or self._lost:
+        if self._process is None or self._lost:
             raise EngineLost("the engine is not running", "Start it again.")
-        from vllm.v1.engine.exceptions import EngineGenerateError
-
         began = time.monotonic()
         pixels = _on_grid(page.pixels, self._limits.grid)
         try:
-            output = await core.read(self._prompt, pixels, self._sampling(attempt, max_tokens))
+            reply = await self._process.read(self._order(pixels, attempt, max_tokens), pixels)
         except EngineLost:
             self._lost = True
             raise
-        except ValueError as error:  # what vLLM says of a prompt that it will not take
-            return PageFailure(f"vLLM refuses the page: {error}", permanent=True)
-        except EngineGenerateError as error:
-            return PageFailure(f"vLLM failed on this page: {error.__cause__ or error}")
-        return self._answer(core, page, output, time.monotonic() - began)
+        if isinstance(reply, wire.Failed):
+            return PageFailure(reply.reason, permanent=reply.refused)
+        return self._text(page, reply, time.monotonic() - began)
 
-    def _sampling(self, attempt: int, max_tokens: int) -> Any:
-        from vllm import SamplingParams
-        from vllm.sampling_params import RequestOutputKind
-
+    def _order(self, pixels: np.ndarray, attempt: int, max_tokens: int) -> wire.Read:
         model = self._plan.model
-        return SamplingParams(
-            temperature=model.temperature(attempt),
-            top_p=model.top_p,
-            max_tokens=max_tokens,
-            logprobs=0,  # the chosen token's alone
-            detokenize=False,  # once at the end costs less than at every step
-            output_kind=RequestOutputKind.FINAL_ONLY,
-        )
+        height, width = pixels.shape[:2]
+        return wire.Read(0, height, width, model.temperature(attempt), model.top_p, max_tokens)
 
-    def _answer(self, core: Core, page: PageImage, output: Any, seconds: float) -> PageText | PageFailure:
-        answer = output.outputs[0]
-        if answer.finish_reason not in {"stop", "length", "repetition"}:
-            return PageFailure(f"vLLM gave the page up: {answer.finish_reason}")
-        tokens = list(answer.token_ids)
-        logprob = answer.cumulative_logprob / len(tokens) if tokens else None
-        confidence = None if logprob is None else math.exp(logprob)
-        text, boxes = dialect.read(
-            core.decode(tokens), self._plan.model.dialect, page.width, page.height, confidence or 0.0
-        )
+    def _text(self, page: PageImage, answer: wire.Answer, seconds: float) -> PageText:
+        mean = answer.logprob / answer.tokens_out if answer.tokens_out else None
+        confidence = None if mean is None else math.exp(mean)
+        text, boxes = dialect.read(answer.text, self._plan.model.dialect, page.width, page.height, confidence or 0.0)
         return PageText(
             text=text,
-            finish=answer.finish_reason,
+            finish=answer.finish,
             confidence=confidence,
             boxes=boxes,
-            tokens_in=len(output.prompt_token_ids),
-            tokens_out=len(tokens),
-            first_token_s=output.metrics.first_token_latency,
-            mean_logprob=logprob,
+            tokens_in=answer.tokens_in,
+            tokens_out=answer.tokens_out,
+            first_token_s=answer.first_token_s,
+            mean_logprob=mean,
             read_s=seconds,
         )
 
-    def _described(self, *, compiled: bool) -> EngineInfo:
-        plan, core = self._plan, self._core
-        assert core is not None
+    def _described(self, kv_tokens: int, *, compiled: bool) -> EngineInfo:
+        plan = self._plan
         return EngineInfo(
             engine="vllm",
             model=plan.model.name,
@@ -252,7 +231,7 @@ class VllmEngine:
             details={
                 "profile": plan.profile.name,
                 "dtype": plan.dtype,
-                "kv_cache": f"{core.kv_tokens:,} tokens of {plan.profile.kv_dtype}",
+                "kv_cache": f"{kv_tokens:,} tokens of {plan.profile.kv_dtype}",
                 "pages_in_flight": str(self._limits.pages_in_flight),
                 "compiled": "yes" if compiled else "no",
             },
@@ -288,12 +267,12 @@ def arguments(plan: Plan, ready: tuple[Gpu, ...], *, compiled: bool) -> dict[str
 
 
 def _on_grid(pixels: np.ndarray, grid: int) -> np.ndarray:
-    """Pixels as the model's processor takes them without a resize: padded white to its grid, and writable for torch."""
+    """Pixels as the model's processor takes them without a resize: padded white to its grid."""
     height, width = pixels.shape[:2]
     rows, columns = -height % grid, -width % grid
     if rows or columns:
-        pixels = np.pad(pixels, ((0, rows), (0, columns), (0, 0)), constant_values=255)
-    return np.require(pixels, requirements=["C", "W"])
+        return np.pad(pixels, ((0, rows), (0, columns), (0, 0)), constant_values=255)
+    return pixels
 
 
 def _resident(pid: int) -> int:

@@ -21,6 +21,9 @@ from inboxd.profiles import GIB, Model, Profile, Profiles
 A4 = (1654, 2339)
 """Pixels of an A4 page at 200 dpi: only the ratio matters."""
 
+AHEAD = 8
+"""One page in so many more than decode together is on its way into the engine, so that no seat waits for pixels."""
+
 PROMPT_TOKENS = 28
 """Tokens of the prompt beside the image, at most."""
 
@@ -55,7 +58,7 @@ class Plan:
         """How the engine wants to be fed; with the KV capacity that it reported once it has started."""
         found = sizes(self.model, self.profile, self.shape, self.gpus[:1], kv_tokens)
         return Limits(
-            pages_in_flight=found.window,
+            pages_in_flight=found.window + -(-found.window // AHEAD),
             batch_pages=min(found.batch_pages, found.window),
             batch_wait_s=self.profile.batch_wait_s,
             longest_edge=self.model.longest_edge,

@@ -80,9 +80,9 @@ def needed(plan: Plan) -> int:
     return int(plan.profile.headroom_gib * GIB + page)
 
 
-def explained(error: Exception, plan: Plan) -> EngineUnusable:
-    """A failed start in words: the cause that the engine's own process logged, before the one that reached us."""
-    cause = last_words(plan.log) or f"{type(error).__name__}: {error}"
+def explained(error: str, plan: Plan) -> EngineUnusable:
+    """A failed start in words: the cause that vLLM's own process logged, before the `error` that reached us."""
+    cause = last_words(plan.log) or error
     advice = f"The whole story is in {plan.log}."
     if "out of memory" in cause.lower() and plan.gpus:
         cause = f"{_holding(_now(plan.gpus[0]))}: {cause}"

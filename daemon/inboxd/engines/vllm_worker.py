@@ -1,4 +1,4 @@
-"""What runs inside vLLM's worker process: memory figures, giving memory back, and dying with the daemon.
+"""What runs inside vLLM's worker process: memory figures, giving memory back, compiling the vision tower.
 
 vLLM mixes `InboxdWorker` into its worker class (`worker_extension_cls`); the engine calls its methods by name.
 """
@@ -7,13 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
-import select
-import signal
-import threading
 from typing import Any
-
-DAEMON_PID = "INBOXD_DAEMON_PID"
-"""Environment variable that tells a worker whose it is."""
 
 
 class InboxdWorker:
@@ -66,31 +60,3 @@ class InboxdWorker:
             attention.forward = torch.compiler.disable(attention.forward)
             block.forward = torch.compile(block.forward, dynamic=True)
         return len(blocks)
-
-
-def _belong_to(daemon: int) -> None:
-    """End this process, and the engine core above it, when the daemon is gone however it went.
-
-    vLLM's engine core outlives a killed parent and keeps the whole GPU.
-    """
-    parent = os.getppid()
-    doomed = [os.getpid()] if parent == daemon else [parent, os.getpid()]
-    try:
-        alive = os.pidfd_open(daemon)
-    except ProcessLookupError:
-        alive = None
-
-    def wait() -> None:
-        if alive is not None:
-            select.select([alive], [], [])
-        for pid in doomed:
-            os.kill(pid, signal.SIGKILL)
-
-    threading.Thread(target=wait, name="inboxd-daemon-watch", daemon=True).start()
-    if threading.current_thread() is threading.main_thread():
-        # Ctrl-C reaches the whole process group: the daemon drains, and needs its engine for that.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-if DAEMON_PID in os.environ and os.environ[DAEMON_PID] != str(os.getpid()):
-    _belong_to(int(os.environ[DAEMON_PID]))
