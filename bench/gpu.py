@@ -3,8 +3,8 @@
     python bench/gpu.py --model FOLDER --out FOLDER [--budget SECONDS] SECTION ...
 
 FOLDER holds config and tokenizer of LightOnOCR-2-1B; the weights are dummies and the output lengths forced, so that
-every contender does the same work. Each section runs in a process of its own, forked after the imports; one that
-fails or runs out of time costs the others nothing. Results go to OUT/results.jsonl, the table to OUT/table.md.
+every contender does the same work. Each section runs in a process of its own; one that fails or runs out of time
+costs the others nothing. Results go to OUT/results.jsonl, the table to OUT/table.md.
 docs/tuning.md explains the sections and keeps the figures.
 """
 
@@ -61,10 +61,6 @@ def main() -> None:
         os.environ.setdefault(name, value)
     bench = Bench(options)
     bench.out.mkdir(parents=True, exist_ok=True)
-    import vllm
-    import vllm.v1.engine.async_llm
-
-    bench.say("vLLM", vllm.__version__, "imported")
     for name in options.sections:
         least, section = SECTIONS[name]
         left = options.budget - (time.monotonic() - BEGAN)
@@ -82,7 +78,7 @@ ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_USE_FLASHINFER_SAMPLER": "0",
     "VLLM_PIXTRAL_FA": "1",  # of the pack of vLLM 0.26 that the bench was first run with
-    "VLLM_WORKER_MULTIPROCESSING_METHOD": "fork",  # spares each engine the imports
+    "VLLM_WORKER_MULTIPROCESSING_METHOD": "fork",  # spares the engine core the imports
     "TOKENIZERS_PARALLELISM": "false",
 }
 

@@ -71,8 +71,8 @@ def articles(bench: Bench) -> None:
         disable_log_stats=False,
         **({} if bench.dry else {"gpu_memory_utilization": 0.85}),
     )
-    lengths = [min(length, 1800) for length in bench.lengths(12)]
-    requests = [{"prompt": PROMPT, "multi_modal_data": {"image": page}} for page in bench.in_memory(12)]
+    lengths = [min(length, 1800) for length in bench.lengths(8)]
+    requests = [{"prompt": PROMPT, "multi_modal_data": {"image": page}} for page in bench.in_memory(8)]
     wanted = [
         SamplingParams(temperature=0.0, repetition_penalty=1.1, ignore_eos=True, max_tokens=length)
         for length in lengths
@@ -108,7 +108,7 @@ def http(bench: Bench) -> None:
 async def _ask_all(bench: Bench, url: str, gauge: Gauge, encoders: ProcessPoolExecutor, server: Any) -> None:
     import aiohttp
 
-    pages, lengths = bench.in_memory(bench.pages), bench.lengths(bench.pages)
+    pages, lengths = bench.in_memory(bench.pages // 2), bench.lengths(bench.pages // 2)
     gate = asyncio.Semaphore(8 if bench.dry else 256)
     ends: list[float] = []
     loop = asyncio.get_running_loop()

@@ -208,6 +208,7 @@ def daemon(**profile: Any) -> Callable[[Bench], None]:
             code = cli.main(["run", "--config", str(config), "--until-drained"])
             wall = time.monotonic() - began
             outputs = list(inbox.rglob("*.md"))
+            shutil.copy(settings.ledger_path, bench.out / f"{bench.section}.sqlite")
             bench.record("daemon", exit=code, life_s=round(wall, 1), outputs=len(outputs))
             _from_ledger(bench, settings, gauge, cpu() - spent)
 

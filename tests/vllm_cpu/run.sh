@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs the tests of the vLLM engine with vLLM's CPU build, in an environment of its own (.venv-vllm, 3.5 GB).
-# Arguments go to pytest.
+# Arguments go to pytest instead of the folder.
 set -eu
 cd "$(dirname "$0")/../.."
 python=.venv-vllm/bin/python
@@ -13,4 +13,4 @@ if [ ! -e .venv-vllm/ready ]; then
 fi
 # One GiB of KV cache, and PyPI's torchvision beside a CPU torch (shim/).
 export VLLM_CPU_KVCACHE_SPACE=1 PYTHONPATH="$PWD/tests/vllm_cpu/shim"
-exec "$python" -m pytest tests/vllm_cpu --timeout 900 -o filterwarnings=default "$@"
+exec "$python" -m pytest --timeout 900 -o filterwarnings=default "${@:-tests/vllm_cpu}"

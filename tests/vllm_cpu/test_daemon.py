@@ -1,4 +1,4 @@
-"""The whole daemon with the vLLM engine: PDFs in an inbox, text beside them, also when the engine is killed meanwhile."""
+"""The whole daemon with the vLLM engine: PDFs in, text beside them, also when the engine is killed meanwhile."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 vLLM's front end computes: pixels into tensors, some 8,000 tokens a second into answers. In the daemon's own process
 that took turns with the rooms for Python's lock, and a fifth of an H200's time was lost
-(docs/decisions/0009-vllm-in-a-process-of-its-own.md).
+(docs/decisions/0010-vllm-in-a-process-of-its-own.md).
 """
 
 from __future__ import annotations
