@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-LOAD_TIMEOUT = 180.0  # seconds; loading takes 4 s of one core, which may have much else to do
+LOAD_TIMEOUT = 600.0  # seconds; loading takes 4 s of one core, which may have much else to do at a low priority
 
 # A page needs the same few large buffers again and again: returning them to the kernel each time costs a sixth of
 # the work. The reading process is single-threaded, and so should the libraries below it be.
