@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: help install demo test test-fast test-vllm test-systemd check format accuracy bench clean
+.PHONY: help install demo test test-fast test-vllm test-systemd check format accuracy clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*##/\t/' | expand -t 16
@@ -37,6 +37,9 @@ test: install  ## every test of the base install
 test-fast: install  ## without those that read real pages or run the daemon for a while
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow and not systemd"
 
+test-vllm:  ## the real vLLM on a CPU with a tiny model that reads, in an environment of its own (3.5 GB)
+	PYTHON=$(PYTHON) sh tests/vllm_cpu/run.sh
+
 test-systemd: install  ## inboxd under a real systemd, in a throw-away machine (as root)
 	sh tests/systemd/run.sh
 
@@ -44,4 +47,4 @@ accuracy: install  ## character error rates on the samples, into docs/accuracy.m
 	$(BIN)/python bench/accuracy.py
 
 clean:  ## remove what make made
-	rm -rf $(VENV) $(DEMO)
+	rm -rf $(VENV) .venv-vllm $(DEMO)
