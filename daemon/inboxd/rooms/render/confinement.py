@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 OPEN_FILES = 64
+FILE_BYTES = 1024 * 1024  # of what it may write into one file, which can only be the decoders' words
 OOM_SCORE = 800  # when memory runs out, better a page's renderer than the daemon
 _PR_SET_PDEATHSIG = 1
 
@@ -23,15 +24,15 @@ def die_with(parent: int) -> None:
         sys.exit("inboxd: the daemon that wanted this renderer is gone")
 
 
-def limit(memory_bytes: int, file_bytes: int) -> None:
-    """Bound this process: `memory_bytes` of address space beyond what it has now, `file_bytes` for any file it writes.
+def limit(memory_bytes: int) -> None:
+    """Bound this process: `memory_bytes` of address space beyond what it has now, and next to nothing to write.
 
     Time is not bounded here: the pool kills whoever takes too long, also where CPU time stands still.
     """
     now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     for what, bound in (
         (resource.RLIMIT_AS, now + memory_bytes),
-        (resource.RLIMIT_FSIZE, file_bytes),
+        (resource.RLIMIT_FSIZE, FILE_BYTES),
         (resource.RLIMIT_NOFILE, OPEN_FILES),
         (resource.RLIMIT_CORE, 0),
     ):

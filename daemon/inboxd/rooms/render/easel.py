@@ -1,4 +1,4 @@
-"""Where a worker draws: the documents last used stay open on it, and a page leaves it as a raster of the right size."""
+"""Where a worker draws: the documents last used stay open on it, and what is drawn leaves it on a sheet."""
 
 from __future__ import annotations
 
@@ -7,22 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import cv2
-import numpy as np
 
 from inboxd.core.page_size import Size, padded
 from inboxd.model import Kind
-from inboxd.rooms.render import raster
 from inboxd.rooms.render.images import ImageDocument
 from inboxd.rooms.render.ink import ink
-from inboxd.rooms.render.messages import PageRendered, Setup
+from inboxd.rooms.render.messages import PageRendered, RenderPage, Setup
 from inboxd.rooms.render.pdf import PdfDocument
+from inboxd.rooms.render.sheets import Desk, sheet_bytes
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from inboxd.rooms.render.documents import Document
 
-WHITE = 255
 KEPT_OPEN = 2
 """Documents: the one being read, and a short one that overtakes it."""
 
@@ -30,12 +26,11 @@ KEPT_OPEN = 2
 class Easel:
     """Opens and draws within the limits of `setup`; errors are those of `Document`."""
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: Setup, sheets: int) -> None:
+        """`sheets` is the descriptor of the memory for finished pages."""
         self._setup = setup
+        self._desk = Desk(sheets, sheet_bytes(setup.longest_edge, setup.grid))
         self._open: dict[tuple[object, ...], Document] = {}
-        largest = padded(Size(setup.longest_edge, setup.longest_edge), setup.grid)
-        self.largest_raster = largest.width * largest.height * raster.CHANNELS  # bytes
-        self._sheet = np.empty(self.largest_raster, np.uint8)
         cv2.setNumThreads(1)  # the cores are for the other workers
 
     def open(self, path: bytes, kind: Kind) -> Document:
@@ -51,24 +46,12 @@ class Easel:
         self._open[key] = document  # the last in the row is the last to go
         return document
 
-    def draw(self, path: bytes, kind: Kind, number: int) -> tuple[PageRendered, int]:
-        """A page, and the descriptor of its raster, which the caller closes."""
-        drawn = self.open(path, kind).draw(number)
+    def draw(self, request: RenderPage) -> PageRendered:
+        """Draw a page and lay it on its sheet."""
+        drawn = self.open(request.path, request.kind).draw(request.number)
         height, width = drawn.pixels.shape[:2]
-        return PageRendered(width, height, ink(drawn.pixels), drawn.warnings), raster.made(self._padded(drawn.pixels))
-
-    def _padded(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """`pixels` at the top left of a white sheet that fits the grid; the next page is laid on the same sheet."""
-        height, width = pixels.shape[:2]
-        frame = padded(Size(width, height), self._setup.grid)
-        if frame == Size(width, height) and pixels.flags.c_contiguous:
-            return pixels
-        sheet = self._sheet[: frame.height * frame.width * raster.CHANNELS]
-        sheet = sheet.reshape(frame.height, frame.width, raster.CHANNELS)
-        sheet[:height, :width] = pixels
-        sheet[:height, width:] = WHITE
-        sheet[height:] = WHITE
-        return sheet
+        self._desk.lay(drawn.pixels, request.sheet, padded(Size(width, height), self._setup.grid))
+        return PageRendered(width, height, ink(drawn.pixels), drawn.warnings)
 
     def _opened(self, path: Path, kind: Kind) -> Document:
         setup = self._setup

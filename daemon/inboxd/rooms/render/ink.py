@@ -9,7 +9,8 @@ falls off, the reverse shines through, the scanner adds noise and a dark edge. S
 3. Dark that reaches in from the border is the scanner's, not the page's; specks that stand alone are noise.
 
 An empty page has 0 or a few millionths; a page with nothing but its number about 0.00003; a line of text 0.002;
-a full page 0.03 to 0.12. Takes some 2 ms for an A4 page of 1540 pixels.
+a full page 0.03 to 0.12. To find that takes 2 ms for an A4 page of 1540 pixels, a tenth of the time in which a scan
+is drawn. So a glance comes first: where a sample of the rows is plainly written on, its share of dark is the answer.
 """
 
 from __future__ import annotations
@@ -27,11 +28,16 @@ _HALVED_FROM = 1000  # pixels of the longest edge; smaller pictures have strokes
 _PAPER_SCALE = 8
 _PAPER_WINDOW = np.ones((9, 9), np.uint8)  # at that scale: bridges strokes up to 72 pixels
 _BORDER = 0.04  # of the longest edge: how far in a scanner's edge may reach
+_ROWS, _BLOCK = 8, 64  # pixels: the distance of the rows that a glance takes in, and how wide it sees
+_PLAIN = 0.005
 _NEIGHBOURS = 4  # inked pixels out of 25, below which one is a speck
 
 
 def ink(page: NDArray[np.uint8]) -> float:
     """Share of `page` (height × width × RGB) that is inked, 0 to 1."""
+    glance = _plain_ink(page)
+    if glance >= _PLAIN:
+        return glance
     grey = _grey(page)
     mask = _darker_than_paper(grey)
     if not cv2.countNonZero(mask):
@@ -39,6 +45,22 @@ def ink(page: NDArray[np.uint8]) -> float:
     mask = _without_edges(mask)
     _, crowded = cv2.threshold(cv2.blur(mask, (5, 5)), _NEIGHBOURS * 255 // 25 - 1, 255, cv2.THRESH_BINARY)
     return cv2.countNonZero(cv2.bitwise_and(mask, crowded)) / mask.size
+
+
+def _plain_ink(page: NDArray[np.uint8]) -> float:
+    """Share of pixels half as dark as the lightest near them, in every eighth row and away from the border.
+
+    Neither noise nor show-through nor a shadow comes near that.
+    """
+    height, width = page.shape[:2]
+    border = round(max(height, width) * _BORDER)
+    blocks = (width - 2 * border) // _BLOCK
+    rows = page[border : height - border : _ROWS, border : border + blocks * _BLOCK, 1]
+    if blocks < 1 or not rows.size:
+        return 0.0
+    stretches = rows.reshape(len(rows), blocks, _BLOCK)
+    half = stretches.max(axis=2, keepdims=True) // 2
+    return int(np.count_nonzero(stretches < half)) / rows.size
 
 
 def _grey(page: NDArray[np.uint8]) -> NDArray[np.uint8]:

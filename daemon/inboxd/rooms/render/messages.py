@@ -1,4 +1,4 @@
-"""What the pool and a worker say to each other, one JSON message a packet.
+"""What the daemon and a render worker say to each other, one JSON message a packet.
 
 Plain typed data, never pickle: a worker that a hostile file has taken over must not be able to run code in the daemon.
 """
@@ -13,7 +13,7 @@ from inboxd.model import Kind
 
 MAX_PACKET = 64 * 1024  # bytes
 
-Pixels = Annotated[int, msgspec.Meta(ge=1)]
+Natural = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class _Message(msgspec.Struct, frozen=True, tag=True):
@@ -39,11 +39,12 @@ class OpenDocument(_Message, frozen=True):
 
 
 class RenderPage(_Message, frozen=True):
-    """Render one page; `number` counts from 1."""
+    """Render a page, counted from 1, onto a sheet."""
 
     path: bytes
     kind: Kind
     number: int
+    sheet: int
 
 
 class Ready(_Message, frozen=True):
@@ -53,14 +54,14 @@ class Ready(_Message, frozen=True):
 class DocumentOpened(_Message, frozen=True):
     """It can be read."""
 
-    pages: Annotated[int, msgspec.Meta(ge=1)]
+    pages: Natural
 
 
 class PageRendered(_Message, frozen=True):
-    """The page; its raster travels with the packet as a file descriptor."""
+    """The page lies on its sheet."""
 
-    width: Pixels
-    height: Pixels
+    width: Natural
+    height: Natural
     ink: Annotated[float, msgspec.Meta(ge=0, le=1)]
     warnings: tuple[str, ...]
 
@@ -81,12 +82,11 @@ class Exhausted(_Message, frozen=True):
 Request = OpenDocument | RenderPage
 Reply = Ready | DocumentOpened | PageRendered | Unfit | Exhausted
 
-_encoder = msgspec.json.Encoder()
 _setup = msgspec.json.Decoder(Setup)
 _request = msgspec.json.Decoder(Request)
 _reply = msgspec.json.Decoder(Reply)
 
-packed = _encoder.encode
+packed = msgspec.json.Encoder().encode
 
 
 def setup_in(packet: bytes) -> Setup:

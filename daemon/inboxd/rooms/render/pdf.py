@@ -126,12 +126,12 @@ class PdfDocument:
             warnings.insert(0, NO_TEXT_DRAWN)
         if blank and _is_covered(page) and (warnings or self._holds_silent_image(page)):
             warnings.insert(0, NO_IMAGE_DRAWN)
-        warnings += [
-            f"the font {one_line(name)[:_LINE]} is not embedded: a substitute was drawn"
-            for _, extension, kind, name, _, encoding, *_ in page.get_fonts()
-            if extension == "n/a" and kind == "Type0" and _CJK.search(encoding)
-        ][:_LINES]
-        if number == 1:
+        if number == 1:  # what goes for the whole document, or mostly does
+            warnings += [
+                f"the font {one_line(name)[:_LINE]} is not embedded: a substitute was drawn"
+                for _, extension, kind, name, _, encoding, *_ in page.get_fonts()
+                if extension == "n/a" and kind == "Type0" and _CJK.search(encoding)
+            ][:_LINES]
             warnings += self._notes
             if self._pdf.is_repaired:
                 warnings.append("this PDF is damaged: what could be repaired is shown")
@@ -181,7 +181,7 @@ def _opened(path: Path) -> pymupdf.Document:
 def _is_one_colour(raster: NDArray[np.uint8]) -> bool:
     """Whether nothing at all was drawn; a look at some pixels settles it for most pages."""
     ground = raster[0, 0]
-    return bool((raster[::16, ::16] == ground).all() and (raster == ground).all())
+    return bool((raster[::64, ::64] == ground).all() and (raster == ground).all())
 
 
 def _is_covered(page: pymupdf.Page) -> bool:

@@ -1,72 +1,107 @@
-"""The daemon's end of one render process: started, asked, and known to be dead when it is."""
+"""The daemon's end of one render process: given errands, up to two at a time, and known to be dead when it is."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import signal
-import socket
-import subprocess
-import sys
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import msgspec
 
-from inboxd.rooms.render.decoder_words import MEMORY, tidied
-from inboxd.rooms.render.messages import MAX_PACKET, Ready, Reply, Request, Setup, packed, reply_in
+from inboxd.core.page_size import Size, padded
+from inboxd.core.showing import one_line
+from inboxd.model import Kind, Opened, PageImage
+from inboxd.rooms.render.child import Child
+from inboxd.rooms.render.messages import (
+    MAX_PACKET,
+    DocumentOpened,
+    Exhausted,
+    OpenDocument,
+    PageRendered,
+    Ready,
+    RenderPage,
+    Reply,
+    Setup,
+    Unfit,
+    packed,
+    reply_in,
+)
+from inboxd.rooms.render.sheets import Sheets, sheet_bytes
+
+DEPTH = 2
+"""Errands in a process's hands: the one it is on, and one more, so that it never waits for the daemon's attention."""
 
 START_TIMEOUT = 120.0  # seconds; loading takes less than one of CPU, on a machine that may have much else to do
-_LAST_WORDS = 4096  # bytes
-_GRACE = 2.0  # seconds that a process which hung up may take to end
 
 
 class RendererDied(Exception):
     """The process is gone; the message says how, to follow 'the renderer'."""
 
 
+@dataclass(eq=False, slots=True)
+class Errand:
+    """A document to open (number 0) or a page to render, and what came of it."""
+
+    path: bytes
+    kind: Kind
+    number: int
+    answer: asyncio.Future[Opened | PageImage | Unfit]
+    sheet: int | None = None
+
+
 class RenderProcess:
-    """One `worker`. Asked one thing at a time, from the loop's thread.
+    """One worker, from its start to its end; all from the loop's thread."""
 
-    That thread also has to live as long as the process: a process asks the kernel to end it with its parent, and to
-    the kernel the parent is the thread that started it.
-    """
+    def __init__(
+        self,
+        setup: Setup,
+        page_timeout: float,
+        on_room: Callable[[], None],
+        on_end: Callable[[RenderProcess, str, Errand | None, list[Errand]], None],
+    ) -> None:
+        """Start it; `ready` waits until it can be given errands.
 
-    def __init__(self, setup: Setup) -> None:
-        """Start it; `ready` waits until it can be asked.
+        `on_room` is called when it can take one more; `on_end`, once, when it is no more, with how that came about,
+        the errand that it died over, and those that it never began.
 
         Raises:
             OSError: no process can be started.
         """
+        self._loop = asyncio.get_running_loop()
         self._setup = setup
-        self.path: bytes | None = None  # of the document that it opened last
-        self.answers = 0  # that it gave
-        self._words = os.memfd_create(MEMORY, os.MFD_CLOEXEC)
-        self._wire, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._wire.setblocking(False)
+        self._page_timeout = page_timeout
+        self._on_room = on_room
+        self._on_end = on_end
+        self.path: bytes | None = None  # of the document that it was last asked about
+        self.answers = 0
+        self._errands: deque[Errand] = deque()
+        self._ready: asyncio.Future[None] = self._loop.create_future()
+        self._retiring = False
+        self._end: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._sheets = Sheets(sheet_bytes(setup.longest_edge, setup.grid), self._sheet_returned)
         try:
-            with theirs:
-                self._process = subprocess.Popen(
-                    # -P: the folder that we happen to be in must not lend its modules to the worker.
-                    [sys.executable, "-P", "-m", "inboxd.rooms.render.worker", str(theirs.fileno())],
-                    pass_fds=[theirs.fileno()],
-                    env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=self._words,
-                    start_new_session=True,  # out of reach of the terminal's Ctrl-C from the first instant
-                )
-        except OSError:
-            self._wire.close()
-            os.close(self._words)
-            raise
+            self._child = Child(self._sheets.fd)
+        finally:
+            self._sheets.hand_over()
+        self._loop.add_reader(self._child.wire, self._on_packet)
+        self._send(packed(setup), START_TIMEOUT)
 
     @property
     def pid(self) -> int:
-        return self._process.pid
+        return self._child.pid
 
     @property
-    def alive(self) -> bool:
-        return self._process.poll() is None
+    def load(self) -> int:
+        """Errands in its hands."""
+        return len(self._errands)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it can take an errand."""
+        return self._end is None and self.load < DEPTH and self._sheets.any_free
 
     async def ready(self) -> None:
         """Wait until it has loaded.
@@ -74,81 +109,126 @@ class RenderProcess:
         Raises:
             RendererDied: it has not.
         """
-        reply, _ = await self._exchanged(packed(self._setup), START_TIMEOUT)
-        if not isinstance(reply, Ready):
-            raise await self._buried("did not say that it is ready")
+        await asyncio.shield(self._ready)
 
-    async def ask(self, request: Request, timeout: float) -> tuple[Reply, int | None]:
-        """Its reply, and the descriptor that came with it, which is the caller's now.
+    def take(self, errand: Errand) -> None:
+        """Do an errand, after the one that it is on. Needs room."""
+        self.path = errand.path
+        self._errands.append(errand)
+        request: OpenDocument | RenderPage
+        if errand.number:
+            errand.sheet = self._sheets.take()
+            request = RenderPage(errand.path, errand.kind, errand.number, errand.sheet)
+        else:
+            request = OpenDocument(errand.path, errand.kind)
+        self._send(packed(request), self._page_timeout if self.load == 1 else None)
 
-        Raises:
-            RendererDied: there was none within `timeout` seconds; the process is gone.
-        """
-        self.path = request.path
-        reply = await self._exchanged(packed(request), timeout)
-        self.answers += 1
-        return reply
+    def retire(self) -> None:
+        """End once the errands in its hands are done; none are given to it any more."""
+        self._retiring = True
+        if not self._errands:
+            self._finish("has been relieved")
 
     async def end(self) -> None:
-        """Kill it. Idempotent."""
-        await self._buried("was not needed any more")
+        """Kill it, and wait until it is no more. Idempotent."""
+        await asyncio.shield(self._finish("was not needed any more"))
 
-    async def _exchanged(self, packet: bytes, timeout: float) -> tuple[Reply, int | None]:
+    def _send(self, packet: bytes, timeout: float | None) -> None:
         try:
-            self._wire.send(packet)
-            async with asyncio.timeout(timeout):
-                packet, descriptors = await self._packet()
-        except TimeoutError as error:
-            raise await self._buried(f"gave no answer within {timeout:g} s") from error
-        except OSError as error:  # it has hung up
-            raise await self._buried("") from error
+            self._child.wire.send(packet)
+        except OSError:  # it has hung up, and never saw this
+            self._finish("", innocent=True)
+            return
+        if timeout is not None:
+            self._timer = self._loop.call_later(timeout, self._finish, f"gave no answer within {timeout:g} s")
+
+    def _on_packet(self) -> None:
+        try:
+            packet = self._child.wire.recv(MAX_PACKET)
+        except BlockingIOError:
+            return
+        except OSError:  # it left with a request unread
+            packet = b""
         if not packet:
-            raise await self._buried("")
+            self._finish("")
+            return
         try:
-            return reply_in(packet), descriptors[0] if descriptors else None
-        except msgspec.DecodeError as error:
-            for descriptor in descriptors:
-                os.close(descriptor)
-            raise await self._buried("gave an answer that makes no sense") from error
+            self._heard(reply_in(packet))
+        except (msgspec.DecodeError, _Nonsense):
+            self._finish("gave an answer that makes no sense")
 
-    async def _packet(self) -> tuple[bytes, list[int]]:
-        """The next packet and what came with it; empty when the process has hung up."""
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                packet, descriptors, _, _ = socket.recv_fds(self._wire, MAX_PACKET, 1, socket.MSG_CMSG_CLOEXEC)
-                return packet, descriptors
-            except BlockingIOError:
-                readable = asyncio.Event()
-                loop.add_reader(self._wire, readable.set)
-                try:
-                    await readable.wait()
-                finally:
-                    loop.remove_reader(self._wire)
+    def _heard(self, reply: Reply) -> None:
+        """Act on a reply. A hostile file may be speaking: nothing is taken on trust.
 
-    async def _buried(self, why: str) -> RendererDied:
-        """End the process and say how it went: `why`, or if that is empty, as it ended by itself."""
-        # On a thread, since a giant takes its time to die; shielded, so that a cancelled caller leaves none behind.
-        code = await asyncio.shield(asyncio.to_thread(self._ended, bool(why)))
-        if self._wire.fileno() < 0:  # buried before
-            return RendererDied(why)
-        words = tidied(os.pread(self._words, _LAST_WORDS, max(0, os.fstat(self._words).st_size - _LAST_WORDS)))
-        self._wire.close()
-        os.close(self._words)
-        return RendererDied(why or f"{_manner(code)}{f' ({words[-1]})' if words and code > 0 else ''}")
+        Raises:
+            _Nonsense: it cannot be one.
+        """
+        if isinstance(reply, Exhausted):
+            allowed = f" (memory_bytes = {self._setup.memory_bytes:,})" if reply.what == "memory" else ""
+            self._finish(f"ran out of {one_line(reply.what)}{allowed}")
+            return
+        if not self._ready.done():
+            if not isinstance(reply, Ready):
+                raise _Nonsense
+            self._ready.set_result(None)
+        elif self._errands:
+            errand = self._errands[0]
+            answer = self._understood(errand, reply)
+            self._errands.popleft()
+            self.answers += 1
+            if not errand.answer.done():  # else nobody waits for it any more
+                errand.answer.set_result(answer)
+        else:
+            raise _Nonsense
+        if self._timer:
+            self._timer.cancel()
+        if self._errands:
+            due = self._page_timeout
+            self._timer = self._loop.call_later(due, self._finish, f"gave no answer within {due:g} s")
+        elif self._retiring:
+            self._finish("has been relieved")
+            return
+        self._on_room()
 
-    def _ended(self, at_once: bool) -> int:
-        """The exit code, once the process is no more."""
-        if not at_once:
-            with contextlib.suppress(subprocess.TimeoutExpired):  # it closed the socket, and lives
-                return self._process.wait(_GRACE)
-        self._process.kill()
-        return self._process.wait()
+    def _understood(self, errand: Errand, reply: Reply) -> Opened | PageImage | Unfit:
+        if isinstance(reply, DocumentOpened) and errand.sheet is None:
+            return Opened(reply.pages)
+        if isinstance(reply, Unfit):
+            if errand.sheet is not None:
+                self._sheets.give_back(errand.sheet)
+            return Unfit(one_line(reply.reason), reply.permanent)
+        if isinstance(reply, PageRendered) and errand.sheet is not None:
+            size = Size(reply.width, reply.height)
+            if size.longest <= self._setup.longest_edge:
+                pixels = self._sheets.page(errand.sheet, padded(size, self._setup.grid))
+                warnings = tuple(one_line(warning) for warning in reply.warnings)
+                return PageImage(pixels, size.width, size.height, reply.ink, warnings)
+        raise _Nonsense
+
+    def _finish(self, why: str, *, innocent: bool = False) -> asyncio.Task[None]:
+        """Begin the end: `why`, or "" when it has ended by itself; `innocent` is the errand that it was not yet on."""
+        if self._end is None:
+            self._loop.remove_reader(self._child.wire)
+            if self._timer:
+                self._timer.cancel()
+            self._end = self._loop.create_task(self._bury(why, innocent))
+        return self._end
+
+    async def _bury(self, why: str, innocent: bool) -> None:
+        # On a thread, since a giant takes its time to die.
+        manner = await asyncio.to_thread(self._child.bury, kill=bool(why))
+        how = why or manner
+        del self._sheets  # the memory goes with the last page that lies there
+        if not self._ready.done():
+            self._ready.set_exception(RendererDied(how))
+            self._ready.exception()  # it may be that nobody waits
+        blamed = None if innocent or not self._errands else self._errands.popleft()
+        self._on_end(self, how, blamed, list(self._errands))
+
+    def _sheet_returned(self) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is no more
+            self._loop.call_soon_threadsafe(self._on_room)
 
 
-def _manner(code: int) -> str:
-    if code == -signal.SIGKILL:
-        return "was killed, perhaps since the machine ran out of memory"
-    if code < 0:
-        return f"crashed ({signal.Signals(-code).name})"
-    return f"ended with exit code {code}"
+class _Nonsense(Exception):
+    """A reply that a worker in its right mind would not give."""

@@ -1,4 +1,4 @@
-"""A render process: `python -P -m inboxd.rooms.render.worker FD` serves the pool at the other end of the socket FD.
+"""A render process: `python -P -m inboxd.rooms.render.worker WIRE SHEETS`, two descriptors, serves the daemon.
 
 It opens and draws what it is told to, one request at a time. Whatever a file does to it (crash, hang, hunger) ends
 this process and nothing else.
@@ -32,11 +32,10 @@ if TYPE_CHECKING:
     from inboxd.rooms.render.easel import Easel
 
 _EXHAUSTED = {errno.ENOMEM: "memory", errno.EMFILE: "open files", errno.ENFILE: "open files"}
-_SLACK = 1024 * 1024  # bytes, beyond a raster, of what a worker may write into one file: the decoders' words
 
 
 def main() -> None:
-    """Serve until the pool hangs up."""
+    """Serve until the daemon hangs up."""
     wire = socket.socket(fileno=int(sys.argv[1]))
     setup = setup_in(wire.recv(MAX_PACKET))
     confinement.die_with(setup.parent)
@@ -45,32 +44,29 @@ def main() -> None:
     os.environ["OPENCV_LOG_LEVEL"] = "ERROR"
     from inboxd.rooms.render.easel import Easel
 
-    easel = Easel(setup)
-    confinement.limit(setup.memory_bytes, easel.largest_raster + _SLACK)
+    easel = Easel(setup, int(sys.argv[2]))
+    confinement.limit(setup.memory_bytes)
     wire.send(packed(Ready()))
     while packet := wire.recv(MAX_PACKET):
-        reply, raster = _answer(easel, request_in(packet))
-        socket.send_fds(wire, [packed(reply)], [] if raster is None else [raster])
-        if raster is not None:
-            os.close(raster)
+        reply = _answer(easel, request_in(packet))
+        wire.send(packed(reply))
         if isinstance(reply, Exhausted):
             return  # whatever is left of this process is not worth saving
 
 
-def _answer(easel: Easel, request: Request) -> tuple[Reply, int | None]:
-    """The reply, and the raster that goes with it."""
+def _answer(easel: Easel, request: Request) -> Reply:
     try:
         if isinstance(request, OpenDocument):
-            return DocumentOpened(easel.open(request.path, request.kind).pages), None
-        return easel.draw(request.path, request.kind, request.number)
+            return DocumentOpened(easel.open(request.path, request.kind).pages)
+        return easel.draw(request)
     except Unreadable as error:
-        return Unfit(str(error), permanent=True), None
+        return Unfit(str(error), permanent=True)
     except MemoryError:
-        return Exhausted("memory"), None
+        return Exhausted("memory")
     except OSError as error:
         if error.errno in _EXHAUSTED:
-            return Exhausted(_EXHAUSTED[error.errno]), None
-        return Unfit(f"cannot be read from the spool: {error.strerror}", permanent=False), None
+            return Exhausted(_EXHAUSTED[error.errno])
+        return Unfit(f"cannot be read from the spool: {error.strerror}", permanent=False)
 
 
 if __name__ == "__main__":
