@@ -271,3 +271,13 @@ def test_the_lock_does_not_follow_a_link(tmp_path: Path) -> None:
     with pytest.raises(LedgerError), lock.own(tmp_path / "ledger.sqlite"):
         pytest.fail("locked through a link")
     assert (tmp_path / "precious").read_text() == "keep me"
+
+
+def test_a_refused_file_is_let_go(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    path.write_bytes(b"no database" * 100)
+    before = len(os.listdir("/proc/self/fd"))
+    for opens in (Ledger.open, Reader):
+        with pytest.raises(LedgerError):
+            opens(path)
+    assert len(os.listdir("/proc/self/fd")) == before

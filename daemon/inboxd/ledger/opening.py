@@ -64,10 +64,10 @@ class Ledger:
         try:
             _prepare(connection, path)
         except (sqlite3.Error, DBAPIError) as error:
-            connection.close()
+            _disconnect(connection)
             raise trouble.explain(trouble.cause_of(error), path) from error
         except BaseException:
-            connection.close()
+            _disconnect(connection)
             raise
         return cls(connection, path)
 
@@ -99,8 +99,7 @@ class Ledger:
     def close(self) -> None:
         """Carry out what is queued, then close. Idempotent."""
         self._writer.close()
-        self._connection.close()
-        self._connection.engine.dispose()
+        _disconnect(self._connection)
 
     def __enter__(self) -> Self:
         return self
@@ -129,6 +128,11 @@ def _connect(path: Path) -> Connection:
     )
     engine = create_engine("sqlite://", creator=lambda: raw, poolclass=StaticPool, isolation_level="AUTOCOMMIT")
     return engine.connect()
+
+
+def _disconnect(connection: Connection) -> None:
+    connection.close()
+    connection.engine.dispose()  # the pool would keep it open
 
 
 def _prepare(connection: Connection, path: Path) -> None:
