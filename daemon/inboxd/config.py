@@ -45,6 +45,7 @@ class Inbox(_Section, frozen=True):
     after: Literal["keep", "archive"] = "keep"
     archive_dir: str | None = None  # absolute; where `after = "archive"` moves the originals
     priority: int = 0  # higher first
+    language: str | None = None  # told to models that take instructions: "German", "traditional Chinese"
 
 
 class Intake(_Section, frozen=True):

@@ -134,6 +134,7 @@ class PageClaim:
 
     page: PageId
     file: FileId
+    inbox: InboxId
     number: int  # from 1
     attempt: int  # from 1
     deaths: int  # how many processes or engines died with this page in flight
@@ -158,6 +159,7 @@ class PageImage:
     height: int
     ink: float
     warnings: tuple[str, ...] = ()  # what the decoder complained of, for the verdict
+    language: str = ""  # of its inbox, in words, for engines that can be told
 
 
 @dataclass(frozen=True, slots=True)

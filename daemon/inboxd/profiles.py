@@ -48,6 +48,10 @@ class Model(_Row, frozen=True, kw_only=True):
     dtype: str = ""  # overrides the GPU's
     load_format: str = "auto"  # "dummy": random weights, for benchmarks
 
+    def instruction(self, language: str) -> str:
+        """The text beside a page's image; names the page's `language` to a model that may be told."""
+        return f"{self.prompt} The page is in {language}." if language and self.languages else self.prompt
+
     def temperature(self, attempt: int) -> float:
         """For the n-th reading of a page, from 1."""
         return self.temperatures[min(attempt, len(self.temperatures)) - 1]

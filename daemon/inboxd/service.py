@@ -174,7 +174,8 @@ class _Life:
         desk = Desk(ledger, run_id, policy, claim_bell, on_complete=assembly.ring)
         pulse = Pulse()
         reading = ReadingRoom(engine, desk, settings.engine.page_timeout, settings.drain_timeout, pulse, self._promises)
-        rendering = RenderingRoom(spool, pool, desk, reading.window, reading.offer, workers, claim_bell)
+        languages = {inbox: own.settings.language for inbox, own in inboxes.items() if own.settings.language}
+        rendering = RenderingRoom(spool, pool, desk, reading.window, reading.offer, workers, claim_bell, languages)
         opening = OpeningRoom(
             ledger,
             run_id,

@@ -32,7 +32,7 @@ class Child:
         self._reader = reader
         self._writer = writer
         self._engine: Any = None
-        self._prompt = ""
+        self._prompts: dict[str, str] = {}
         self._work: dict[int, asyncio.Task[None]] = {}
         self.kv_used = 0.0
         self.preemptions = 0
@@ -75,7 +75,6 @@ class Child:
         try:
             self._engine = _build(order.arguments, self)
             pairs = await self._engine.collective_rpc("inboxd_pids")
-            self._prompt = _prompt(self._engine.get_tokenizer(), order.prompt)
         except _FAILURES as error:
             wire.send(self._writer, wire.Unusable(f"{type(error).__name__}: {error}"))
             return
@@ -112,7 +111,9 @@ class Child:
             detokenize=False,  # once at the end costs less than at every step
             output_kind=RequestOutputKind.FINAL_ONLY,
         )
-        page = {"prompt": self._prompt, "multi_modal_data": {"image": pixels}}
+        if order.prompt not in self._prompts:
+            self._prompts[order.prompt] = _prompt(self._engine.get_tokenizer(), order.prompt)
+        page = {"prompt": self._prompts[order.prompt], "multi_modal_data": {"image": pixels}}
         # Rendered first, because only that happens on the renderer's threads in every version of vLLM.
         (rendered,) = await self._engine.renderer.render_cmpl_async([page])
         answers = self._engine.generate(rendered, sampling, f"page-{order.number}")

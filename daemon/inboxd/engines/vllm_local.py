@@ -155,7 +155,7 @@ class VllmEngine:
         visible = ",".join(gpu.uuid if gpu.mig else str(gpu.index) for gpu in ready) or None
         process = await VllmProcess.launch(environment(visible, plan.log))
         try:
-            reply = await process.start(wire.Start(arguments(plan, ready, compiled=compiled), plan.model.prompt))
+            reply = await process.start(wire.Start(arguments(plan, ready, compiled=compiled)))
             if isinstance(reply, wire.Unusable):
                 raise vllm_start.explained(reply.error, plan)
             if plan.profile.compile_vision and compiled:
@@ -192,7 +192,7 @@ class VllmEngine:
         began = time.monotonic()
         pixels = _on_grid(page.pixels, self._limits.grid)
         try:
-            reply = await self._process.read(self._order(pixels, attempt, max_tokens), pixels)
+            reply = await self._process.read(self._order(page, pixels, attempt, max_tokens), pixels)
         except EngineLost:
             self._lost = True
             raise
@@ -200,10 +200,17 @@ class VllmEngine:
             return PageFailure(reply.reason, permanent=reply.refused)
         return self._text(page, reply, time.monotonic() - began)
 
-    def _order(self, pixels: np.ndarray, attempt: int, max_tokens: int) -> wire.Read:
+    def _order(self, page: PageImage, pixels: np.ndarray, attempt: int, max_tokens: int) -> wire.Read:
         model = self._plan.model
-        height, width = pixels.shape[:2]
-        return wire.Read(0, height, width, model.temperature(attempt), model.top_p, max_tokens)
+        return wire.Read(
+            number=0,  # the process's to give
+            height=pixels.shape[0],
+            width=pixels.shape[1],
+            prompt=model.instruction(page.language),
+            temperature=model.temperature(attempt),
+            top_p=model.top_p,
+            max_tokens=max_tokens,
+        )
 
     def _text(self, page: PageImage, answer: wire.Answer, seconds: float) -> PageText:
         mean = answer.logprob / answer.tokens_out if answer.tokens_out else None

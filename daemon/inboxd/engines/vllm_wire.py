@@ -23,10 +23,9 @@ class _Message(msgspec.Struct, frozen=True, tag=True):
 
 
 class Start(_Message, frozen=True):
-    """Build the engine; `prompt` is the text beside each page's image."""
+    """Build the engine."""
 
     arguments: dict[str, Any]  # vLLM's AsyncEngineArgs
-    prompt: str
 
 
 class Read(_Message, frozen=True):
@@ -35,6 +34,7 @@ class Read(_Message, frozen=True):
     number: int
     height: int
     width: int
+    prompt: str  # the text beside the image
     temperature: float
     top_p: float
     max_tokens: int
@@ -119,7 +119,7 @@ def send(writer: asyncio.StreamWriter, message: Order | Reply, pixels: np.ndarra
     body = _encoder.encode(message)
     writer.write(_FRAME.pack(len(body), pixels.nbytes if pixels is not None else 0) + body)
     if pixels is not None:
-        writer.write(np.ascontiguousarray(pixels).data.cast("B"))
+        writer.write(pixels.tobytes())  # a copy: the page's memory may be another page's before all is sent
 
 
 async def next_order(reader: asyncio.StreamReader) -> tuple[Order, bytes]:

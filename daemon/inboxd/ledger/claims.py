@@ -74,7 +74,7 @@ _LAY_OUT = text(
 )
 _WITH_PAGES_DUE = text(
     """
-    SELECT f.id, f.priority, f.begun, f.kind, f.sha256 FROM files f
+    SELECT f.id, f.inbox, f.priority, f.begun, f.kind, f.sha256 FROM files f
     WHERE f.state = 'reading' AND f.delivery = 'none' AND EXISTS (
         SELECT 1 FROM pages p
         WHERE p.file = f.id AND p.state = 'pending' AND p.deaths < 2
@@ -92,7 +92,7 @@ _PAGES_DUE = text(
 # CROSS JOIN keeps SQLite to this order: such pages are few.
 _ALONE = text(
     """
-    SELECT p.id, p.file, p.number, p.attempts, p.deaths, f.kind, f.sha256
+    SELECT p.id, p.file, p.number, p.attempts, p.deaths, f.inbox, f.kind, f.sha256
     FROM pages p CROSS JOIN files f ON f.id = p.file
     WHERE p.state = 'pending' AND p.deaths >= 2 AND (p.next_try_at IS NULL OR p.next_try_at <= :at)
         AND f.state = 'reading'
@@ -235,6 +235,7 @@ def _claim(page: AnyRow, file: AnyRow) -> PageClaim:
     return PageClaim(
         page=PageId(page.id),
         file=FileId(page.file),
+        inbox=InboxId(file.inbox),
         number=page.number,
         attempt=page.attempts + 1,
         deaths=page.deaths,

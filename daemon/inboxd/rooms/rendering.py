@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from inboxd.core.admission import Window, pages_to_claim
-from inboxd.model import PageClaim, PageFailure, Rendered
+from inboxd.model import InboxId, PageClaim, PageFailure, Rendered
 from inboxd.rooms.bell import Bell
 from inboxd.rooms.desk import Desk
 from inboxd.rooms.render.pool import RenderPool
@@ -29,6 +30,7 @@ class RenderingRoom:
         offer: Callable[[Rendered], None],
         workers: int,
         bell: Bell,
+        languages: Mapping[InboxId, str],
     ) -> None:
         self._spool = spool
         self._pool = pool
@@ -37,6 +39,7 @@ class RenderingRoom:
         self._offer = offer
         self._workers = workers
         self.bell = bell
+        self._languages = languages
 
     def wanted(self) -> int:
         """Pages that could be claimed now, for the opening room to have at hand; 0 while the engine isn't ready."""
@@ -66,4 +69,6 @@ class RenderingRoom:
             await self._desk.failed(claim, outcome)
             return
         now = time.monotonic()
+        if (language := self._languages.get(claim.inbox)) is not None:
+            outcome = replace(outcome, language=language)
         self._offer(Rendered(claim, outcome, render_s=now - began, at=now))
