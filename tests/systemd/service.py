@@ -23,6 +23,7 @@ workers = 1
 [[inbox]]
 path = "{INBOX}"
 settle = 0.1
+rescan_interval = 2.0
 """
 
 HASTE = """
