@@ -1,8 +1,19 @@
-"""For every test: nothing is judged by how long it took, since the machine may be busy with something else."""
+"""For every test: logs are as structlog has them unless it sets them up itself, and nothing is judged by its speed.
+
+The machine may be busy with something else.
+"""
 
 from __future__ import annotations
 
+import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("inboxd", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("inboxd")
+
+
+@pytest.fixture(autouse=True)
+def fresh_logs() -> None:
+    """What an earlier test configured, a level above info perhaps, must not hide events from this one."""
+    structlog.reset_defaults()

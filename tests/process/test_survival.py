@@ -78,6 +78,7 @@ def _parses(data: bytes) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_three_hundred_files_and_ten_kills(tmp_path: Path) -> None:
     seed = random.randrange(2**32)
     chance = random.Random(seed)

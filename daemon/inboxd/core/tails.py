@@ -131,7 +131,7 @@ def _colours(flags: bytes) -> int:
 
 def _bmp(size: int, read: Read) -> str:
     head = read(0, 34)
-    claimed, pixels, dib = struct.unpack_from("<2xI4xII", head)
+    claimed, pixels, dib = struct.unpack_from("<2xI4xII", head.ljust(34, b"\0"))
     if len(head) < (26 if dib == 12 else 34):
         return "its header is not written yet"
     width, height, _planes, bits = struct.unpack_from("<HHHH" if dib == 12 else "<iiHH", head, 18)
