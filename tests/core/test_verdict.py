@@ -1,4 +1,4 @@
-"""What is believed, doubted and read again. The texts are of the kinds of ../docs/accuracy.md and of published loops."""
+"""What is believed, doubted and read again; the texts are of the kinds that loop detectors are known to get wrong."""
 
 import pytest
 
