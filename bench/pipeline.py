@@ -112,7 +112,11 @@ def main() -> None:
                 f"round {number + 1}: bare {loop:.1f} pages/s, daemon {ours['pages_per_s']:.1f} pages/s, "
                 f"ratio {ratios[-1]:.3f} (whole process {ours['whole_s']:.1f} s)"
             )
-        print(json.dumps({"workers": chosen.workers, "pages": chosen.pages, "ratio_median": sorted(ratios)[len(ratios) // 2]}))
+        print(
+            json.dumps(
+                {"workers": chosen.workers, "pages": chosen.pages, "ratio_median": sorted(ratios)[len(ratios) // 2]}
+            )
+        )
 
 
 if __name__ == "__main__":
