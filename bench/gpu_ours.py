@@ -44,14 +44,12 @@ class Forced:
 
 def build(settings: Any, lengths: list[int] | None = None) -> Any:
     """Our engine with the probe inside."""
-    from inboxd.engines import vllm_local
+    from inboxd.engines import vllm_local, vllm_plan
 
-    plain = vllm_local.arguments
+    def arguments(*given: Any) -> dict[str, Any]:
+        return vllm_plan.arguments(*given) | {"worker_extension_cls": "gpu_probe.Probe"}
 
-    def arguments(*given: Any, **named: Any) -> dict[str, Any]:
-        return plain(*given, **named) | {"worker_extension_cls": "gpu_probe.Probe"}
-
-    vllm_local.arguments = arguments if plain.__module__ == vllm_local.__name__ else plain
+    vllm_local.arguments = arguments
     engine = vllm_local.create(settings)
     return Forced(engine, lengths) if lengths else engine
 

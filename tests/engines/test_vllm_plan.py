@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from inboxd import profiles
 from inboxd.config import Engine, Settings
 from inboxd.engines import vllm_model, vllm_plan, vllm_start
-from inboxd.engines.vllm_local import arguments
-from inboxd.engines.vllm_plan import Plan
+from inboxd.engines.vllm_plan import Plan, Way, arguments
 from inboxd.errors import ConfigError, EngineUnusable
 from inboxd.gpus import Detected, Gpu, Holder
 from inboxd.profiles import GIB, Profiles
@@ -135,17 +136,26 @@ def _plan(tmp_path: Path, *cards: Gpu) -> Plan:
 
 def test_memory_is_claimed_from_what_is_free_now(tmp_path: Path) -> None:
     plan = _plan(tmp_path)
-    assert arguments(plan, (gpu(free=22.5),), compiled=True)["gpu_memory_utilization"] == plan.profile.memory_share
-    half = arguments(plan, (gpu(free=11.25),), compiled=True)["gpu_memory_utilization"]
+    assert arguments(plan, (gpu(free=22.5),), Way.DECODER)["gpu_memory_utilization"] == plan.profile.memory_share
+    half = arguments(plan, (gpu(free=11.25),), Way.DECODER)["gpu_memory_utilization"]
     assert half == pytest.approx(plan.profile.memory_share / 2, abs=0.001)
 
 
 def test_vllm_gets_the_authors_flags(tmp_path: Path) -> None:
-    chosen = arguments(_plan(tmp_path), (gpu(),), compiled=True)
+    chosen = arguments(_plan(tmp_path), (gpu(),), Way.DECODER)
     assert chosen["limit_mm_per_prompt"] == {"image": 1}
     assert chosen["mm_processor_cache_gb"] == 0
     assert not chosen["enable_prefix_caching"] and not chosen["enforce_eager"]
     assert chosen["max_model_len"] == 8192
+
+
+def test_what_misreads_when_compiled_is_tried_with_less_compiled(tmp_path: Path) -> None:
+    plan = _plan(tmp_path)
+    assert plan.ways == (Way.DECODER, Way.NOTHING)
+    towers = replace(plan, profile=msgspec.structs.replace(plan.profile, compile_vision=True))
+    assert towers.ways == (Way.ALL, Way.DECODER, Way.NOTHING)
+    assert not arguments(plan, (gpu(),), Way.ALL)["enforce_eager"]
+    assert arguments(plan, (gpu(),), Way.NOTHING)["enforce_eager"]
 
 
 def test_limits_follow_the_kv_cache_that_the_engine_found(tmp_path: Path) -> None:

@@ -10,19 +10,18 @@ import resource
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import structlog
 
 from inboxd import gpus
 from inboxd.core import dialect
-from inboxd.core.capacity import memory_fraction
 from inboxd.engines import vllm_golden, vllm_start
 from inboxd.engines import vllm_wire as wire
 from inboxd.engines.fleet import Fleet
 from inboxd.engines.protocol import Limits
-from inboxd.engines.vllm_plan import Plan, plans
+from inboxd.engines.vllm_plan import Plan, Way, arguments, plans
 from inboxd.engines.vllm_process import VllmProcess, environment
 from inboxd.errors import EngineLost, EngineUnusable
 from inboxd.gpus import Gpu
@@ -69,7 +68,7 @@ class VllmEngine:
     async def start(self) -> EngineInfo:
         """Load the model and read the golden page, alone and at full concurrency.
 
-        A model that reads wrongly when compiled is tried once more layer by layer, with a warning.
+        A model that reads wrongly, or dies of it, when compiled is tried with less of it compiled, with a warning.
 
         Raises:
             EngineUnusable: it can't run here; says why and what to do.
@@ -82,22 +81,20 @@ class VllmEngine:
             self._plan.log.parent.mkdir(parents=True, exist_ok=True)
             self._plan.log.write_bytes(b"")
         ready = await asyncio.to_thread(vllm_start.check, self._plan, after_death=after_death)
-        modes = (True, False) if self._plan.profile.cuda_graphs else (False,)
-        for compiled in modes:
-            started = await self._load(ready, compiled=compiled)
+        ways = self._plan.ways
+        for way in ways:
+            started = await self._load(ready, way)
             reason = await self._misread()
             if reason is None:
-                break
+                self._info = self._described(started.kv_tokens, way)
+                return self._info
             await self.close()
-            if compiled:
-                log.warning("the compiled model reads wrongly: trying it layer by layer, much slower", because=reason)
-            else:
-                raise EngineUnusable(
-                    f"the model does not read the test page: {reason}",
-                    f"{vllm_start.pair()} may not fit each other or this model; inboxd[vllm] installs a tested pair.",
-                )
-        self._info = self._described(started.kv_tokens, compiled=compiled)
-        return self._info
+            if way is not ways[-1]:
+                log.warning("the compiled model reads wrongly: trying with less compiled", was=way.name, because=reason)
+        raise EngineUnusable(
+            f"the model does not read the test page: {reason}",
+            f"{vllm_start.pair()} may not fit each other or this model; inboxd[vllm] installs a tested pair.",
+        )
 
     async def read(self, page: PageImage, attempt: int = 1) -> PageText | PageFailure:
         """Read one page; a later attempt samples at the profile's next temperature.
@@ -150,15 +147,15 @@ class VllmEngine:
         if process is not None:
             await process.close()
 
-    async def _load(self, ready: tuple[Gpu, ...], *, compiled: bool) -> wire.Started:
+    async def _load(self, ready: tuple[Gpu, ...], way: Way) -> wire.Started:
         plan = self._plan
         visible = ",".join(gpu.uuid if gpu.mig else str(gpu.index) for gpu in ready) or None
         process = await VllmProcess.launch(environment(visible, plan.log))
         try:
-            reply = await process.start(wire.Start(arguments(plan, ready, compiled=compiled)))
+            reply = await process.start(wire.Start(arguments(plan, ready, way)))
             if isinstance(reply, wire.Unusable):
                 raise vllm_start.explained(reply.error, plan)
-            if plan.profile.compile_vision and compiled:
+            if way is Way.ALL:
                 await process.call("inboxd_compile_vision")
         except EngineLost as error:
             await process.close()
@@ -178,7 +175,11 @@ class VllmEngine:
         """
         page = vllm_golden.page(self._limits.grid)
         for times in (1, self._limits.pages_in_flight):
-            answers = await asyncio.gather(*(self._read(page, 1, vllm_golden.MAX_TOKENS) for _ in range(times)))
+            reads = (self._read(page, 1, vllm_golden.MAX_TOKENS) for _ in range(times))
+            try:
+                answers = await asyncio.gather(*reads)
+            except EngineLost as lost:
+                return f"{lost.what}: {vllm_start.last_words(self._plan.log) or 'it left no last words'}"
             if not self._plan.model.golden:
                 return None
             wrong = [reason for answer in answers if (reason := vllm_golden.wrong(answer)) is not None]
@@ -228,7 +229,7 @@ class VllmEngine:
             read_s=seconds,
         )
 
-    def _described(self, kv_tokens: int, *, compiled: bool) -> EngineInfo:
+    def _described(self, kv_tokens: int, way: Way) -> EngineInfo:
         plan = self._plan
         return EngineInfo(
             engine="vllm",
@@ -240,37 +241,9 @@ class VllmEngine:
                 "dtype": plan.dtype,
                 "kv_cache": f"{kv_tokens:,} tokens of {plan.profile.kv_dtype}",
                 "pages_in_flight": str(self._limits.pages_in_flight),
-                "compiled": "yes" if compiled else "no",
+                "compiled": way.value,
             },
         )
-
-
-def arguments(plan: Plan, ready: tuple[Gpu, ...], *, compiled: bool) -> dict[str, Any]:
-    """What vLLM's engine is built from; `ready` are its GPUs with their free memory of now."""
-    profile = plan.profile
-    chosen: dict[str, Any] = {
-        "model": str(plan.folder),
-        "load_format": plan.model.load_format,
-        "dtype": plan.dtype,
-        "seed": 0,
-        "max_model_len": plan.model.context,
-        "max_num_seqs": profile.seats,
-        "max_num_batched_tokens": profile.batched_tokens,
-        "kv_cache_dtype": profile.kv_dtype,
-        "enforce_eager": not compiled,
-        "limit_mm_per_prompt": {"image": 1},
-        # No page comes twice: both caches off spares hashing every page for nothing.
-        "mm_processor_cache_gb": 0,
-        "enable_prefix_caching": False,
-        "renderer_num_workers": max(2, min(8, (os.cpu_count() or 2) // 2)),
-        "worker_extension_cls": "inboxd.engines.vllm_worker.InboxdWorker",
-        "use_tqdm_on_load": False,
-    }
-    if ready:
-        least = min(ready, key=lambda gpu: gpu.free / gpu.total)
-        chosen["gpu_memory_utilization"] = memory_fraction(least.total, least.free, profile.memory_share)
-        chosen["tensor_parallel_size"] = len(ready)
-    return chosen
 
 
 def _on_grid(pixels: np.ndarray, grid: int) -> np.ndarray:

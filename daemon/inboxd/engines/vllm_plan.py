@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -26,6 +29,14 @@ AHEAD = 8
 
 PROMPT_TOKENS = 28
 """Tokens of the prompt beside the image, at most."""
+
+
+class Way(StrEnum):
+    """How much of the model is compiled."""
+
+    ALL = "decoder and vision tower"
+    DECODER = "decoder"
+    NOTHING = "nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +64,13 @@ class Plan:
     @property
     def dtype(self) -> str:
         return self.model.dtype or self.profile.dtype
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        """The way that the profile asks for first, then those with less compiled."""
+        if not self.profile.cuda_graphs:
+            return (Way.NOTHING,)
+        return (Way.ALL, Way.DECODER, Way.NOTHING) if self.profile.compile_vision else (Way.DECODER, Way.NOTHING)
 
     def limits(self, kv_tokens: int | None = None) -> Limits:
         """How the engine wants to be fed; with the KV capacity that it reported once it has started."""
@@ -111,6 +129,34 @@ def plans(settings: Settings, detected: Detected | None = None) -> tuple[Plan, .
         Plan(model, folder, _profile(settings, rows, group[0]), shape, group, logs / f"vllm{number or ''}.log")
         for number, group in enumerate(groups(found.gpus, settings.engine.tensor_parallel))
     )
+
+
+def arguments(plan: Plan, ready: tuple[Gpu, ...], way: Way) -> dict[str, Any]:
+    """What vLLM's engine is built from; `ready` are its GPUs with their free memory of now."""
+    profile = plan.profile
+    chosen: dict[str, Any] = {
+        "model": str(plan.folder),
+        "load_format": plan.model.load_format,
+        "dtype": plan.dtype,
+        "seed": 0,
+        "max_model_len": plan.model.context,
+        "max_num_seqs": profile.seats,
+        "max_num_batched_tokens": profile.batched_tokens,
+        "kv_cache_dtype": profile.kv_dtype,
+        "enforce_eager": way is Way.NOTHING,
+        "limit_mm_per_prompt": {"image": 1},
+        # No page comes twice: both caches off spares hashing every page for nothing.
+        "mm_processor_cache_gb": 0,
+        "enable_prefix_caching": False,
+        "renderer_num_workers": max(2, min(8, (os.cpu_count() or 2) // 2)),
+        "worker_extension_cls": "inboxd.engines.vllm_worker.InboxdWorker",
+        "use_tqdm_on_load": False,
+    }
+    if ready:
+        least = min(ready, key=lambda gpu: gpu.free / gpu.total)
+        chosen["gpu_memory_utilization"] = capacity.memory_fraction(least.total, least.free, profile.memory_share)
+        chosen["tensor_parallel_size"] = len(ready)
+    return chosen
 
 
 def groups(gpus: tuple[Gpu, ...], each: int) -> list[tuple[Gpu, ...]]:
