@@ -157,9 +157,24 @@ def test_what_is_transparent_is_white(tmp_path: Path, name: str) -> None:
     assert near(page[20, -5], WHITE)
 
 
-def test_half_transparent_black_is_grey(tmp_path: Path) -> None:
-    page = drawn(tmp_path, encoded(Image.new("RGBA", (9, 9), (0, 0, 0, 128)), "PNG"), Kind.PNG)
-    assert near(page[4, 4], (127, 127, 127), tolerance=1)
+@pytest.mark.parametrize("name", [name for name in ALPHA if name not in ("gif", "la png", "la tiff", "la jp2")])
+def test_half_transparent_colours_are_half_as_strong(tmp_path: Path, name: str) -> None:
+    kind, form, mode, options = ALPHA[name]
+    page = drawn(tmp_path, encoded(Image.new(mode, (9, 9), (200, 100, 40, 128)), form, **options), kind)
+    assert near(page[4, 4], (227, 177, 147), tolerance=2)
+
+
+@pytest.mark.parametrize(("stored", "extra"), [((200, 100, 40), 2), ((100, 50, 20), 1)])
+def test_a_16_bit_tiff_says_whether_its_colours_are_weakened_already(
+    tmp_path: Path, stored: tuple[int, int, int], extra: int
+) -> None:
+    body = struct.pack("<8H", *(257 * sample for sample in (*stored, 128)), 16, 16, 16, 16) + bytes(8)
+    tags = [(256, 1), (257, 1), (262, 2), (273, 8), (277, 4), (279, 8), (338, extra)]
+    entries = [struct.pack("<HHII", tag, 3, 1, value) for tag, value in tags]
+    entries.insert(2, struct.pack("<HHII", 258, 3, 4, 16))
+    ifd = struct.pack("<H", len(entries)) + b"".join(entries) + bytes(4)
+    data = b"II*\0" + struct.pack("<I", 8 + len(body)) + body + ifd
+    assert near(drawn(tmp_path, data, Kind.TIFF)[0, 0], (227, 177, 147), tolerance=2)
 
 
 def test_a_palette_with_transparent_entries_lies_on_white(tmp_path: Path) -> None:

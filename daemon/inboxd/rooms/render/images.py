@@ -60,7 +60,8 @@ class ImageDocument:
         try:
             with _mapped(self._path) as data:
                 raw = self._decoded(data, picture, number, target)
-            page = pixels.resized(pixels.on_white(pixels.eight_bit(raw, picture.peak)), target)
+            page = pixels.on_white(pixels.eight_bit(raw, picture.peak), multiplied=picture.multiplied)
+            page = pixels.resized(page, target)
             page = pixels.rgb(pixels.upright(page, picture.orientation))
         except cv2.error as error:
             if error.code == _OPENCV_MEMORY:

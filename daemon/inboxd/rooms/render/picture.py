@@ -22,6 +22,7 @@ class Picture:
     x_density: float = 0  # pixels per inch, or any unit that both share; 0 unknown
     y_density: float = 0
     peak: int = 0  # the sample value that means white, where the file says; 0 unknown
+    multiplied: bool = False  # decoded colours are already weakened by their transparency
     by_pillow: bool = False  # OpenCV would lose its transparency or does not know its compression
     directory: int = 0  # TIFF: where its directory lies
     orientation_at: int = 0  # TIFF: where the value of the orientation tag lies; 0 none

@@ -40,15 +40,17 @@ def eight_bit(pixels: NDArray[Any], peak: int = 0) -> NDArray[np.uint8]:
     return _scaled(samples, 0, 1) if low >= 0 and high <= 1 else _scaled(samples, low, high)
 
 
-def on_white(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """`pixels` without their alpha channel, as they look on white paper."""
+def on_white(pixels: NDArray[np.uint8], *, multiplied: bool = False) -> NDArray[np.uint8]:
+    """`pixels` as they look on white paper, without alpha; `multiplied` says that they are weakened by it already."""
     if pixels.ndim == 2 or pixels.shape[2] == 3:
         return pixels
     alpha = pixels[..., 3]
     if int(alpha.min()) == 255:
         return np.ascontiguousarray(pixels[..., :3])
     cover = cv2.cvtColor(alpha, cv2.COLOR_GRAY2BGR)
-    shown = cv2.multiply(np.ascontiguousarray(pixels[..., :3]), cover, scale=1 / 255)
+    shown: cv2.typing.MatLike = np.ascontiguousarray(pixels[..., :3])
+    if not multiplied:
+        shown = cv2.multiply(shown, cover, scale=1 / 255)
     return _u8(cv2.add(shown, cv2.bitwise_not(cover)))
 
 

@@ -11,10 +11,12 @@ from inboxd.rooms.render.documents import Unreadable
 from inboxd.rooms.render.picture import UPRIGHT, Album, Bytes, Picture
 
 _SUBFILE, _WIDTH, _HEIGHT, _BITS, _COMPRESSION, _PHOTOMETRIC = 254, 256, 257, 258, 259, 262
-_ORIENTATION, _SAMPLES, _X_DENSITY, _Y_DENSITY = 274, 277, 282, 283
-_WANTED = {_SUBFILE, _WIDTH, _HEIGHT, _BITS, _COMPRESSION, _PHOTOMETRIC, _ORIENTATION, _SAMPLES, _X_DENSITY, _Y_DENSITY}
+_ORIENTATION, _SAMPLES, _X_DENSITY, _Y_DENSITY, _EXTRA = 274, 277, 282, 283, 338
+_WANTED = {_SUBFILE, _WIDTH, _HEIGHT, _BITS, _COMPRESSION, _PHOTOMETRIC, _ORIENTATION, _SAMPLES}
+_WANTED |= {_X_DENSITY, _Y_DENSITY, _EXTRA}
 _REDUCED = 1  # bit of _SUBFILE: a thumbnail or a level of a pyramid, not a page
 _GREY = (0, 1)
+_ASSOCIATED = 1  # value of _EXTRA: colours are stored weakened by their transparency
 _FOR_PILLOW = {34925, 50000}  # LZMA, Zstandard: OpenCV's libtiff is built without them
 _UNSUPPORTED = {50001: "WebP", 50002: "JPEG XL", 34887: "LERC", 34712: "JPEG 2000", 33003: "JPEG 2000", 34661: "JBIG"}
 _INTEGERS = {1: "B", 3: "H", 4: "I", 16: "Q"}
@@ -157,13 +159,16 @@ def _picture(fields: dict[int, _Field], at: int) -> Picture:
             f"this TIFF is compressed with {_UNSUPPORTED[compression]}, which is not supported: convert it"
         )
     grey = int(_value(fields, _PHOTOMETRIC)) in _GREY
-    with_alpha = grey and _value(fields, _SAMPLES, 1) == 2 and _value(fields, _BITS, 1) == 8
+    bits = int(_value(fields, _BITS, 1))
+    by_pillow = compression in _FOR_PILLOW or (grey and bits == 8 and _value(fields, _SAMPLES, 1) == 2)
     return Picture(
         Size(width, height),
         orientation=_turn(fields),
         x_density=_value(fields, _X_DENSITY),
         y_density=_value(fields, _Y_DENSITY),
-        by_pillow=with_alpha or compression in _FOR_PILLOW,
+        # Libtiff hands out 8-bit colours that way whatever the file has, and Pillow never does.
+        multiplied=not by_pillow and (bits == 8 or _value(fields, _EXTRA) == _ASSOCIATED),
+        by_pillow=by_pillow,
         directory=at,
         orientation_at=fields[_ORIENTATION].at if _ORIENTATION in fields else 0,
     )
