@@ -87,6 +87,7 @@ class VllmEngine:
             reason = await self._misread()
             if reason is None:
                 self._info = self._described(started.kv_tokens, way)
+                log.info("vLLM is tuned", **self._info.details)
                 return self._info
             await self.close()
             if way is not ways[-1]:
