@@ -259,6 +259,23 @@ def test_a_file_whose_pages_were_all_read_waits_for_its_outputs_only(clerk: Cler
     assert clerk.deliver(file, b"a.pdf")
 
 
+def test_a_file_of_which_no_page_could_be_read_is_quarantined(clerk: Clerk) -> None:
+    file = clerk.open(count=2)
+    first, second = clerk.claim_pages(2)
+    assert not clerk.finish(first, "", PageState.FAILED)
+    assert clerk.finish(second, "", PageState.FAILED)
+    assert clerk.state(file) is FileState.QUARANTINED
+    assert clerk.do(deliveries.owed, 10) == []
+
+
+def test_one_readable_page_is_enough_to_deliver(clerk: Clerk) -> None:
+    file = clerk.open(count=2)
+    first, second = clerk.claim_pages(2)
+    clerk.finish(first, "", PageState.FAILED)
+    assert clerk.finish(second, "text")
+    assert clerk.do(deliveries.owed, 10) == [file]
+
+
 def test_an_orderly_end_counts_nothing(clerk: Clerk) -> None:
     file = clerk.open(count=2)
     opening = clerk.drop(b"opening")

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, bindparam, select, text, update
 
 from inboxd.core.lifecycle import FINAL_PAGE, FileState, IllegalMove
 from inboxd.ledger import conditions as when
+from inboxd.ledger.arrivals import quarantine
 from inboxd.ledger.conditions import Delivery
 from inboxd.ledger.form import AT_ONCE, stamp
 from inboxd.ledger.moving import AnyRow, chunks, event, happened, put_back_pages, to_state
@@ -68,6 +69,7 @@ _IS_OPEN = text(
 _COMPLETE = (
     update(files).where(files.c.id == bindparam("file")).values(delivery=Delivery.OWED, next_delivery_at=AT_ONCE)
 )
+_IS_READ = text("SELECT EXISTS (SELECT 1 FROM pages WHERE file = :file AND state <> 'failed')")
 _PUT_BACK = (
     update(pages)
     .where(text(when.IN_FLIGHT))
@@ -106,6 +108,7 @@ def finish_page(
 ) -> bool:
     """Keep a page's last word; True when it was the last that its file waited for.
 
+    A file of which not one page could be read is quarantined: there is nothing to deliver.
     A page that is not in flight any more is left alone: its file vanished or was requeued meanwhile.
 
     Raises:
@@ -147,6 +150,9 @@ def finish_page(
         happened(conn, event(at, f"page {reading.state}", reading.reason, file=row.file, page=row.number))
     if conn.execute(_IS_OPEN, {"file": row.file}).scalar_one():
         return False
+    if not conn.execute(_IS_READ, {"file": row.file}).scalar_one():
+        quarantine(conn, FileId(row.file), f"no page of it could be read: {reading.reason}", now=now)
+        return True
     conn.execute(_COMPLETE, {"file": row.file})
     happened(conn, event(at, "read", file=row.file))
     return True
