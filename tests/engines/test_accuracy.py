@@ -18,7 +18,7 @@ WORST_FILE = 0.035  # strict; a degraded page of traditional Chinese
 @pytest.mark.timeout(1200)
 def test_the_samples_are_read_as_well_as_ever() -> None:
     async def read() -> tuple[dict[str, cer.Score], cer.Score]:
-        engine = CpuEngine(workers=2, page_timeout=200)
+        engine = CpuEngine(workers=2, page_timeout=280)
         await engine.start()
         strict: dict[str, cer.Score] = {}
         lenient = cer.Score()

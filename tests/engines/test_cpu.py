@@ -30,7 +30,7 @@ pytestmark = pytest.mark.xdist_group("cpu-engine")  # so that one test process s
 class TestCpuEngine(Conformance):
     @staticmethod
     def make() -> CpuEngine:
-        return CpuEngine(workers=2, page_timeout=120)
+        return CpuEngine(workers=2, page_timeout=280)
 
 
 class TestOneProcess:
@@ -45,7 +45,7 @@ class TestOneProcess:
     @pytest.fixture(scope="class")
     @classmethod
     def engine(cls, loop: asyncio.Runner) -> Iterator[CpuEngine]:
-        engine = CpuEngine(workers=1, page_timeout=120)
+        engine = CpuEngine(workers=1, page_timeout=280)
         loop.run(engine.start())
         yield engine
         loop.run(engine.close())
@@ -121,7 +121,7 @@ def test_a_hanging_process_is_ended_in_time() -> None:
 
 def test_processes_are_started_as_pages_need_them() -> None:
     async def counts() -> list[int]:
-        engine = CpuEngine(workers=2, page_timeout=60)
+        engine = CpuEngine(workers=2, page_timeout=280)
         await engine.start()
         seen = [len(engine.processes)]
         for together in (1, 1, 2):
@@ -135,7 +135,7 @@ def test_processes_are_started_as_pages_need_them() -> None:
 
 def test_a_process_that_cannot_be_replaced_loses_the_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     async def lost() -> None:
-        engine = CpuEngine(workers=1, page_timeout=60)
+        engine = CpuEngine(workers=1, page_timeout=280)
         await engine.start()
         os.kill(engine.processes[0], signal.SIGKILL)
         monkeypatch.setattr(cpu_process.sys, "executable", str(tmp_path / "python"))
@@ -156,7 +156,7 @@ def test_missing_models_are_named_before_anything_is_read(monkeypatch: pytest.Mo
     (tmp_path / "rapidocr").mkdir()
     (tmp_path / "rapidocr" / "__init__.py").touch()
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    engine = CpuEngine(workers=1, page_timeout=60)
+    engine = CpuEngine(workers=1, page_timeout=280)
     with pytest.raises(EngineUnusable, match=r"PP-OCRv6_det_small.onnx is missing") as error:
         asyncio.run(engine.start())
     assert "pip install" in error.value.advice
@@ -168,7 +168,7 @@ def test_the_reading_processes_die_with_the_daemon() -> None:
         "import asyncio\n"
         "from inboxd.engines.cpu import CpuEngine\n"
         "async def main():\n"
-        "    engine = CpuEngine(1, 60)\n"
+        "    engine = CpuEngine(1, 280)\n"
         "    await engine.start()\n"
         "    print(*engine.processes, flush=True)\n"
         "    await asyncio.sleep(600)\n"

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from inboxd.config import Settings
 
 BATCH_WAIT = 0.05  # seconds; pages are read one by one, so there is next to nothing to gather
+GIVE_UP = 0.9  # share of the page's time after which its process is ended: at all of it, the engine counts as lost
 
 T = TypeVar("T")
 
@@ -36,7 +37,7 @@ log = structlog.get_logger(__name__)
 def create(settings: Settings) -> Engine:
     """The engine as the configuration wants it."""
     workers = settings.engine.workers or cpu_capacity.workers(cpu_capacity.cores(), cpu_capacity.free_memory())
-    return CpuEngine(workers, settings.engine.page_timeout)
+    return CpuEngine(workers, GIVE_UP * settings.engine.page_timeout)
 
 
 class CpuEngine:
@@ -92,10 +93,15 @@ class CpuEngine:
         idle = self._idle  # a later life has another
         process = await idle.get()
         try:
-            answer = await self._read(process, page)
+            async with asyncio.timeout(self._page_timeout):
+                answer = await self._read(process, page)
+        except TimeoutError:
+            answer = PageFailure(f"not read within {self._page_timeout:g} s: the reading process was ended", died=True)
         finally:
             idle.put_nowait(process)
         self._check()
+        if isinstance(answer, PageFailure):
+            log.warning("page not read", engine="cpu", reason=answer.reason)
         return answer
 
     async def _read(self, process: ReadingProcess, page: PageImage) -> PageText | PageFailure:
@@ -108,14 +114,7 @@ class CpuEngine:
             raise EngineLost(f"the CPU engine cannot read: {self._lost}", error.advice) from error
         self._check()
         pixels = page.pixels[: page.height, : page.width]
-        try:
-            async with asyncio.timeout(self._page_timeout):
-                answer = await self._on_thread(process, lambda: process.read(pixels))
-        except TimeoutError:
-            answer = PageFailure(f"not read within {self._page_timeout:g} s: the reading process was ended", died=True)
-        if isinstance(answer, PageFailure):
-            log.warning("page not read", engine="cpu", reason=answer.reason)
-        return answer
+        return await self._on_thread(process, lambda: process.read(pixels))
 
     async def memory(self) -> MemorySample | None:
         """Resident memory of the reading processes; None while there are none."""

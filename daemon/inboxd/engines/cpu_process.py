@@ -59,19 +59,11 @@ class ReadingProcess:
         self._end()
         self._pipe, theirs = Pipe()
         with theirs:
-            self._process = subprocess.Popen(
-                # -P: the folder that we happen to be in must not lend its modules to the worker.
-                [sys.executable, "-P", "-m", "inboxd.engines.cpu_worker", str(theirs.fileno()), str(os.getpid())],
-                pass_fds=[theirs.fileno()],
-                env={**os.environ, **ENVIRONMENT},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-            )
-        try:
-            hello = self._pipe.recv() if self._pipe.poll(LOAD_TIMEOUT) else self._silent()
-        except (EOFError, ConnectionResetError):
-            how = self._end()
-            hello = EngineUnusable(f"the CPU engine died while loading ({how})", "Its last words are in the log.")
+            try:
+                self._process = _started(theirs)
+            except OSError as error:
+                raise EngineUnusable(f"no process can be started: {error.strerror}", "Is there memory left?") from error
+        hello = self._hello(self._pipe)
         if isinstance(hello, EngineUnusable):
             self._end()
             raise hello
@@ -102,7 +94,15 @@ class ReadingProcess:
         self.thread.shutdown()
         self._end()
 
-    def _silent(self) -> EngineUnusable:
+    def _hello(self, pipe: Connection[Any, Any]) -> EngineInfo | EngineUnusable:
+        """What the new process says of itself, or why it says nothing."""
+        try:
+            if pipe.poll(LOAD_TIMEOUT):
+                hello: EngineInfo | EngineUnusable = pipe.recv()
+                return hello
+        except (EOFError, ConnectionResetError):
+            how = self._end()
+            return EngineUnusable(f"the CPU engine died while loading ({how})", "Its last words are in the log.")
         return EngineUnusable(f"the CPU engine did not load within {LOAD_TIMEOUT:g} s", "Is the machine overloaded?")
 
     def _end(self) -> str:
@@ -117,3 +117,14 @@ class ReadingProcess:
         if code == -signal.SIGKILL:
             return "SIGKILL: out of memory?"
         return signal.Signals(-code).name if code < 0 else f"exit status {code}"
+
+
+def _started(pipe: Connection[Any, Any]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        # -P: the folder that we happen to be in must not lend its modules to the worker.
+        [sys.executable, "-P", "-m", "inboxd.engines.cpu_worker", str(pipe.fileno()), str(os.getpid())],
+        pass_fds=[pipe.fileno()],
+        env={**os.environ, **ENVIRONMENT},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )

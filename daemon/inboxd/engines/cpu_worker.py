@@ -30,7 +30,9 @@ def behave(parent: int) -> None:
     if os.getppid() != parent:  # it died before the line above took effect
         sys.exit("inboxd: the daemon that wanted this reading process is gone")
     os.nice(NICE)
-    Path("/proc/self/oom_score_adj").write_text(str(OOM_SCORE))
+    score = Path("/proc/self/oom_score_adj")
+    if int(score.read_text()) < OOM_SCORE:  # lowering it would need a privilege
+        score.write_text(str(OOM_SCORE))
 
 
 def serve(pipe: Connection) -> None:

@@ -99,8 +99,8 @@ def _region(lines: Sequence[Line]) -> Rows:
     for heading in [*headings, None]:
         bottom = heading.centre if heading else float("inf")
         band = [line for line in aside if top <= line.centre < bottom]
-        title = _title(band, heading) if heading else []
-        band = [line for line in band if line not in title]
+        title = _title(band, heading) if heading else None
+        band = [line for line in band if line is not title]
         left = [line for line in band if line.x1 <= gutter]
         right = [line for line in band if line.x1 > gutter]
         if min(len(left), len(right)) < COLUMN_LINES:
@@ -108,21 +108,19 @@ def _region(lines: Sequence[Line]) -> Rows:
         else:
             rows += _region(left) + _region(right)
         rows += _rows([line for line in inset if top <= line.centre < bottom])
-        rows += _rows(title)
-        if heading:
-            rows.append([heading])
+        rows += [[line] for line in (title, heading) if line]
         top = bottom
     return rows
 
 
-def _title(band: Sequence[Line], heading: Line) -> list[Line]:
+def _title(band: Sequence[Line], heading: Line) -> Line | None:
     """The lowest line of a column, if it stands apart from the columns and close above the full-width line."""
     last = max(band, key=lambda line: line.y1, default=None)
     if last is None or any(line.y1 > last.y0 for line in band if line is not last):
-        return []
+        return None
     above = last.y0 - max((line.y1 for line in band if line is not last), default=last.y0)
     below = heading.y0 - last.y1
-    return [last] if above > below + 0.5 * last.height else []
+    return last if above > below + 0.5 * last.height else None
 
 
 def _gutter(lines: Sequence[Line]) -> float | None:
