@@ -24,25 +24,30 @@ EDGE = 1540
 
 
 def make(folder: Path, pages: int) -> list[Path]:
-    """PDFs of scanned and of typeset pages, by turns, from the samples; 1 to 40 pages each, no two alike."""
+    """PDFs of scanned and of typeset pages, 1 to 40 pages each; as in a real scan no two pages share their image."""
+    import cv2
     import pymupdf
 
-    sources = sorted(SAMPLES.glob("*_scan.pdf")) + sorted(SAMPLES.glob("*_digital.pdf"))
-    documents = [pymupdf.open(path) for path in sources]
+    scans = [cv2.imread(str(path)) for path in sorted(SAMPLES.glob("*_notice_degraded.jpg"))]
+    lines = (SAMPLES / "en_report.txt").read_text().splitlines()
     made: list[Path] = []
     lengths = [1, 3, 40, 1, 7, 12, 2, 1]
-    left = pages
-    while left > 0:
-        length = min(left, lengths[len(made) % len(lengths)])
+    number = 0
+    while number < pages:
         with pymupdf.open() as out:
-            for n in range(length):
-                source = documents[(len(made) + n) % len(documents)]
-                out.insert_pdf(source, from_page=n % len(source), to_page=n % len(source))
-                out[-1].insert_text((20, 20), f"{len(made)}/{n}")
+            for _ in range(min(pages - number, lengths[len(made) % len(lengths)])):
+                page = out.new_page(width=595, height=842)
+                if number % 3:
+                    scan = scans[number % len(scans)].copy()
+                    cv2.putText(scan, str(number), (40, 60), cv2.FONT_HERSHEY_SIMPLEX, 1.5, (60, 60, 60), 3)
+                    jpeg = cv2.imencode(".jpg", scan, [cv2.IMWRITE_JPEG_QUALITY, 75])[1].tobytes()
+                    page.insert_image(page.rect, stream=jpeg)
+                else:
+                    page.insert_text((60, 60), [f"Page {number}", *lines], fontsize=11)
+                number += 1
             path = folder / f"{len(made):04}.pdf"
             out.save(path)
         made.append(path)
-        left -= length
     return made
 
 
