@@ -103,15 +103,16 @@ def test_no_engine_outlives_its_daemon(tmp_path: Path) -> None:
         "async def live():\n"
         "    engine = tiny.engine()\n"
         "    await engine.start()\n"
-        "    print(*engine.processes, flush=True)\n"
+        "    print('processes', *engine.processes, flush=True)\n"
         "    await asyncio.sleep(600)\n"
         "asyncio.run(live())"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as daemon:
         assert daemon.stdout is not None
-        pids = [int(word) for word in daemon.stdout.readline().split()]
-        assert len(pids) > 1
+        told = next((line.split() for line in daemon.stdout if line.startswith("processes")), [])
         daemon.kill()
+    pids = [int(word) for word in told[1:]]
+    assert len(pids) > 1, "it did not start"
     end = time.monotonic() + 60
     while any(map(alive, pids)):
         assert time.monotonic() < end, "the engine's processes are still there"
