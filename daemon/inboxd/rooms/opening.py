@@ -92,6 +92,10 @@ class OpeningRoom:
             if complete:  # every page was read in an earlier life: only the outputs are missing
                 self._on_complete()
             return
+        if not await asyncio.to_thread(self._spool.holds, file.sha256, file.size):
+            # The copy went while it was being opened: done by then, or to be taken again; never the file's fault.
+            await self._ledger.write(arrivals.resettle, [file.file], "its spool copy was lost", now=time.time())
+            return
         decision = after_failure(
             outcome.reason,
             attempt=file.attempt,
