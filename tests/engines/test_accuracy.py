@@ -14,6 +14,7 @@ WORST_FILE = 0.035  # strict; a degraded page of traditional Chinese
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.xdist_group("cpu-engine")
 @pytest.mark.timeout(1200)
 def test_the_samples_are_read_as_well_as_ever() -> None:

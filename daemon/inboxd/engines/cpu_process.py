@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 LOAD_TIMEOUT = 600.0  # seconds; loading takes 4 s of one core, which may have much else to do at a low priority
 
-# A page needs the same few large buffers again and again: returning them to the kernel each time costs a sixth of
-# the work. The reading process is single-threaded, and so should the libraries below it be.
+# A page needs the same few large buffers again and again: returning them to the kernel each time costs a
+# tenth of the work. The reading process is single-threaded, and so should the libraries below it be.
 ENVIRONMENT = {
     "MALLOC_TRIM_THRESHOLD_": "2000000000",
     "MALLOC_MMAP_THRESHOLD_": "2000000000",

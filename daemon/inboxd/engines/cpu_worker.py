@@ -19,14 +19,17 @@ from inboxd.model import PageFailure
 
 NICE = 10  # reading fills every core for hours; the daemon, and whatever else lives here, goes first
 OOM_SCORE = 500  # when memory runs out, better a page's reader than the daemon
+IDLE = 20.0  # seconds without a page after which memory goes back: of 0.7 GB, 0.2 GB stays
 _PR_SET_PDEATHSIG = 1
+
+_libc = ctypes.CDLL(None)
 
 
 def behave(parent: int) -> None:
     """Give way to others, die with the parent, and leave the signals of the terminal and of systemd to it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it died before the line above took effect
         sys.exit("inboxd: the daemon that wanted this reading process is gone")
     os.nice(NICE)
@@ -47,6 +50,8 @@ def serve(pipe: Connection) -> None:
     pipe.send(reader.info)
     while True:
         try:
+            if not pipe.poll(IDLE):
+                _libc.malloc_trim(0)
             pixels = pipe.recv()
         except EOFError:
             return
