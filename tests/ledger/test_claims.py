@@ -239,6 +239,18 @@ def test_what_a_dead_life_held_goes_back_and_is_taken_up_at_its_page(clerk: Cler
     assert [(page.number, page.attempt, page.deaths) for page in clerk.claim_pages()] == [(2, 1, 0), (3, 1, 0)]
 
 
+def test_pages_left_by_an_earlier_life_wait_until_their_file_is_open_again(clerk: Clerk) -> None:
+    """They could be read and delivered meanwhile, and the spool copy cleared away under the renderer that opens it."""
+    file = clerk.open(count=2)
+    clerk.start_run()
+    clerk.do(claims.release_strays, clerk.run)
+    clerk.claim()
+    assert clerk.claim_pages() == []
+    assert clerk.do(claims.desk_state).pending_pages == 0
+    clerk.do(claims.opened, file, 2)
+    assert [page.number for page in clerk.claim_pages()] == [1, 2]
+
+
 def test_a_death_counts_for_pages_in_an_engine_that_shared_the_dead_process(clerk: Clerk) -> None:
     clerk.open(count=3)
     inside, isolated, _waiting = clerk.claim_pages(3)
@@ -292,7 +304,7 @@ def test_an_orderly_end_counts_nothing(clerk: Clerk) -> None:
 def test_a_clock_that_was_set_back_holds_nothing_up(clerk: Clerk) -> None:
     owed = clerk.read(b"owed")
     clerk.do(deliveries.undelivered, owed, "disk full", clerk.now + 30)
-    clerk.open(b"paged", 2)
+    paged = clerk.open(b"paged", 2)
     (page,) = clerk.claim_pages(1)
     clerk.do(claims.retry_page, page.page, "odd", clerk.now + 30)
     retrying = clerk.drop(b"retrying")
@@ -305,6 +317,7 @@ def test_a_clock_that_was_set_back_holds_nothing_up(clerk: Clerk) -> None:
     clerk.do(claims.release_strays, clerk.run)
     assert set(clerk.do(deliveries.owed, 10)) == {owed, last}
     assert {claim.path for claim in clerk.claim(10)} == {b"paged", b"retrying"}
+    clerk.do(claims.opened, paged, 2)
     assert [page.number for page in clerk.claim_pages()] == [1, 2]
 
 

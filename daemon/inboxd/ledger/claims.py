@@ -75,7 +75,7 @@ _LAY_OUT = text(
 _WITH_PAGES_DUE = text(
     """
     SELECT f.id, f.inbox, f.priority, f.begun, f.kind, f.sha256 FROM files f
-    WHERE f.state = 'reading' AND f.delivery = 'none' AND EXISTS (
+    WHERE f.state = 'reading' AND f.delivery = 'none' AND f.pages IS NOT NULL AND EXISTS (
         SELECT 1 FROM pages p
         WHERE p.file = f.id AND p.state = 'pending' AND p.deaths < 2
             AND (p.next_try_at IS NULL OR p.next_try_at <= :at)
@@ -95,7 +95,7 @@ _ALONE = text(
     SELECT p.id, p.file, p.number, p.attempts, p.deaths, f.inbox, f.kind, f.sha256
     FROM pages p CROSS JOIN files f ON f.id = p.file
     WHERE p.state = 'pending' AND p.deaths >= 2 AND (p.next_try_at IS NULL OR p.next_try_at <= :at)
-        AND f.state = 'reading'
+        AND f.state = 'reading' AND f.pages IS NOT NULL
     ORDER BY p.id LIMIT :limit
     """
 )
@@ -127,7 +127,8 @@ def claim_files(conn: Connection, limit: int, run: RunId, *, newest: bool = Fals
         conn.execute(
             update(files)
             .where(files.c.id.in_(chunk))
-            .values(state=FileState.READING, attempts=files.c.attempts + 1, run=run, started=at)
+            # Without a number of pages until `opened` gives it: pages of an earlier life wait for that.
+            .values(state=FileState.READING, attempts=files.c.attempts + 1, run=run, started=at, pages=None)
         )
     happened(conn, *(event(at, "claimed", f"attempt {claim.attempt}", file=claim.file, run=run) for claim in claims))
     return claims

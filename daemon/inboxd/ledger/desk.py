@@ -26,7 +26,7 @@ _PENDING_NOW = text(
     """
     SELECT count(*) FROM (
         SELECT 1 FROM files f CROSS JOIN pages p ON p.file = f.id
-        WHERE f.state = 'reading' AND f.delivery = 'none' AND p.state = 'pending'
+        WHERE f.state = 'reading' AND f.delivery = 'none' AND f.pages IS NOT NULL AND p.state = 'pending'
             AND (p.next_try_at IS NULL OR p.next_try_at <= :at)
         LIMIT :many
     )

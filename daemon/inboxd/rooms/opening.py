@@ -82,9 +82,8 @@ class OpeningRoom:
         if file.deaths >= self._policy.deaths:
             await self._quarantine(file, f"{file.deaths} processes died opening it")
             return
-        if not await asyncio.to_thread(self._spool.holds, file.sha256, file.size):
-            log.warning("spool copy lost, taking the file again", file=file.file, path=display(file.path))
-            await self._ledger.write(arrivals.resettle, [file.file], "its spool copy was lost", now=time.time())
+        if not await self._is_spooled(file):
+            await self._take_again(file)
             return
         outcome = await self._pool.open(self._spool.path(file.sha256), file.kind)
         if isinstance(outcome, Opened):
@@ -92,9 +91,8 @@ class OpeningRoom:
             if complete:  # every page was read in an earlier life: only the outputs are missing
                 self._on_complete()
             return
-        if not await asyncio.to_thread(self._spool.holds, file.sha256, file.size):
-            # The copy went while it was being opened: done by then, or to be taken again; never the file's fault.
-            await self._ledger.write(arrivals.resettle, [file.file], "its spool copy was lost", now=time.time())
+        if not await self._is_spooled(file):  # it went meanwhile: never the file's fault
+            await self._take_again(file)
             return
         decision = after_failure(
             outcome.reason,
@@ -111,6 +109,13 @@ class OpeningRoom:
         await self._ledger.write(
             claims.retry_file, file.file, outcome.reason, decision.at, died=outcome.died, now=time.time()
         )
+
+    async def _is_spooled(self, file: FileClaim) -> bool:
+        return await asyncio.to_thread(self._spool.holds, file.sha256, file.size)
+
+    async def _take_again(self, file: FileClaim) -> None:
+        log.warning("spool copy lost, taking the file again", file=file.file, path=display(file.path))
+        await self._ledger.write(arrivals.resettle, [file.file], "its spool copy was lost", now=time.time())
 
     async def _quarantine(self, file: FileClaim, reason: str) -> None:
         log.warning("file quarantined", file=file.file, path=display(file.path), reason=reason)
