@@ -10,6 +10,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from inboxd.errors import ConfigError
+
 
 @dataclass(frozen=True, slots=True)
 class Holder:
@@ -70,6 +72,25 @@ def memory(uuid: str) -> Gpu | None:
             return next((gpu for gpu in _rows(nvml)[0] if gpu.uuid == uuid), None)
     except nvml.NVMLError:
         return None
+
+
+def groups(gpus: tuple[Gpu, ...], each: int) -> list[tuple[Gpu, ...]]:
+    """The GPUs in groups of `each`, one group an engine.
+
+    Raises:
+        ConfigError: there are fewer GPUs than that, or some would be left over.
+    """
+    if each > len(gpus):
+        raise ConfigError(
+            f"engine.tensor_parallel = {each}, but this machine has {len(gpus)} usable GPU{'s'[: len(gpus) != 1]}",
+            "Leave it at 1: a model of this size runs best as one engine for each GPU.",
+        )
+    if len(gpus) % each:
+        raise ConfigError(
+            f"engine.tensor_parallel = {each} does not divide this machine's {len(gpus)} GPUs",
+            "Leave it at 1, or choose the GPUs with CUDA_VISIBLE_DEVICES.",
+        )
+    return [gpus[start : start + each] for start in range(0, len(gpus), each)]
 
 
 @contextmanager

@@ -35,6 +35,7 @@ from inboxd.rooms.heartbeat import Heartbeat, Promises
 from inboxd.rooms.herald import READING, Herald
 from inboxd.rooms.inbox import InboxRoom, Watched
 from inboxd.rooms.intake import IntakeRoom
+from inboxd.rooms.muster import Muster
 from inboxd.rooms.opening import OpeningRoom
 from inboxd.rooms.outputs import Outputs
 from inboxd.rooms.reading import ReadingRoom
@@ -203,13 +204,16 @@ class _Life:
         )
         self._chores = chores = Chores(settings, ledger, self._reader, inbox, spool, checkup.check, self.end)
 
+        muster = Muster(engine, ledger, run_id)
+
         def activity() -> str:
-            return checkup.trouble or (READING if reading.info else "starting the engine")
+            return checkup.trouble or muster.missing or (READING if reading.info else "starting the engine")
 
         drain = Drain(self._reader, inbox, intake, activity)
         heartbeat = Heartbeat(self._notifier, self._promises)
         herald = Herald(self._notifier, self._reader, activity, lambda: inbox.scans_everywhere() > 0)
 
+        started = asyncio.Event()
         claimed, read = asyncio.Event(), asyncio.Event()  # the doors close in the order of the data
 
         async def claim() -> None:
@@ -223,6 +227,7 @@ class _Life:
             if info is not None:
                 await ledger.write(runs.engine_started, run_id, info, now=time.time())
                 rendering.bell.ring()
+                started.set()
                 await reading.run(claimed)
             await claimed.wait()
             await desk.release(list(desk.claimed.values()), died=False)
@@ -236,6 +241,7 @@ class _Life:
             reading.bell.ring()
             await read.wait()
             assembly.ring()
+            started.set()
 
         await pool.start()
         try:
@@ -244,6 +250,7 @@ class _Life:
                 group.create_task(intake.run(self._stop), name="intake")
                 group.create_task(claim(), name="claiming")
                 group.create_task(read_pages(), name="reading")
+                group.create_task(muster.run(started, self._stop), name="muster")
                 group.create_task(assembly.run(read), name="assembly")
                 group.create_task(chores.run(self._stop), name="chores")
                 group.create_task(drain.run(self._stop, until_drained, self.end, on_progress), name="drain")

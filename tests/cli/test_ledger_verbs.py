@@ -16,7 +16,7 @@ import pytest
 from tests.ledger.clerk import Clerk
 
 from inboxd.core.lifecycle import FileState
-from inboxd.ledger import arrivals, deliveries, lock, runs
+from inboxd.ledger import arrivals, deliveries, lock, runs, upkeep
 from inboxd.ledger.opening import Ledger
 from inboxd.model import PageState
 
@@ -255,7 +255,8 @@ def test_status_tells_what_goes_on(inboxd: Inboxd, config: Path, clerk: Clerk) -
 
 def test_status_json(inboxd: Inboxd, config: Path, clerk: Clerk) -> None:
     told = json.loads(inboxd("status", "--json", "--config", config).out)
-    assert told.keys() == {"daemon", "paused", "run", "inboxes", "files", "pages", "reading", "waiting", "owed"}
+    parts = {"daemon", "paused", "run", "engines_missing", "inboxes", "files", "pages", "reading", "waiting", "owed"}
+    assert told.keys() == parts
     assert told["daemon"] is None
     assert told["files"]["done"] == 1
     assert told["inboxes"][0]["files"] == {"settling": 1, "reading": 1, "done": 1, "quarantined": 1}
@@ -267,6 +268,22 @@ def test_status_knows_a_running_daemon(inboxd: Inboxd, config: Path, clerk: Cler
         assert f"inboxd runs (pid {os.getpid()}, since 2" in inboxd("status", "--config", config).out
         assert json.loads(inboxd("status", "--json", "--config", config).out)["daemon"]["pid"] == os.getpid()
     assert json.loads(inboxd("status", "--json", "--config", config).out)["daemon"] is None
+
+
+def test_status_says_which_of_several_engines_are_missing(inboxd: Inboxd, config: Path, clerk: Clerk) -> None:
+    missing = "1 of 2 engines: GPU 1: GPU 1 (NVIDIA H200) no longer answers"
+    clerk.do(upkeep.engines, clerk.run, missing)
+    with lock.own(config.parent / "state" / "ledger.sqlite"):
+        assert f"\n  {missing}\n" in inboxd("status", "--config", config).out
+        assert json.loads(inboxd("status", "--json", "--config", config).out)["engines_missing"] == missing
+    assert missing not in inboxd("status", "--config", config).out, "no daemon runs, no engine is missing"
+    clerk.do(upkeep.engines, clerk.run, "")
+    with lock.own(config.parent / "state" / "ledger.sqlite"):
+        assert "engines" not in inboxd("status", "--config", config).out
+    clerk.do(upkeep.engines, clerk.run, missing)
+    clerk.do(runs.start_run, version="2", pid=1, boot_id="")
+    with lock.own(config.parent / "state" / "ledger.sqlite"):
+        assert "engines" not in inboxd("status", "--config", config).out, "another life has other engines"
 
 
 def test_looking_does_not_keep_a_daemon_from_starting(config: Path, clerk: Clerk) -> None:

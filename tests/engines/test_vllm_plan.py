@@ -14,7 +14,7 @@ from inboxd.config import Engine, Settings
 from inboxd.engines import vllm_model, vllm_plan, vllm_start
 from inboxd.engines.vllm_plan import Plan, Way, arguments
 from inboxd.errors import ConfigError, EngineUnusable
-from inboxd.gpus import Detected, Gpu, Holder
+from inboxd.gpus import Detected, Gpu, Holder, groups
 from inboxd.profiles import GIB, Profiles
 
 TINY = Path(__file__).parents[1] / "tiny_lightonocr"
@@ -112,7 +112,7 @@ def test_tensor_parallel_over_more_cards_than_there_are_is_refused(tmp_path: Pat
 
 def test_tensor_parallel_that_leaves_a_card_over_is_refused() -> None:
     with pytest.raises(ConfigError, match="does not divide this machine's 3 GPUs"):
-        vllm_plan.groups((gpu(index=0), gpu(index=1), gpu(index=2)), 2)
+        groups((gpu(index=0), gpu(index=1), gpu(index=2)), 2)
 
 
 def test_no_card_is_no_engine(tmp_path: Path) -> None:

@@ -31,16 +31,21 @@ def engine(settings: config.Settings, start: bool) -> Iterator[Finding]:
         return
     begun = time.monotonic()
     try:
-        info = asyncio.run(_started(built))
+        info, missing = asyncio.run(_started(built))
     except InboxdError as error:
         yield Finding(Level.FAIL, "engine start", error.what, error.advice)
     else:
         says = f"{info.model} on {info.device}, ready after {time.monotonic() - begun:.1f} s"
         yield Finding(Level.OK, "engine start", says)
+        if missing:
+            yield Finding(Level.WARN, "engines", missing, "The daemon reads with the others, and goes on trying.")
 
 
-async def _started(built: Engine) -> EngineInfo:
+async def _started(built: Engine) -> tuple[EngineInfo, str]:
+    """What the engine is, and what is missing of it."""
+    from inboxd.engines.protocol import Several
+
     try:
-        return await built.start()
+        return await built.start(), built.missing if isinstance(built, Several) else ""
     finally:
         await built.close()

@@ -77,6 +77,7 @@ def record(seen: Glance, daemon: Owner | None) -> dict[str, Any]:
         "daemon": asdict(daemon) if daemon is not None else None,
         "paused": counts.paused,
         "run": asdict(seen.run) if seen.run is not None else None,
+        "engines_missing": seen.engines if daemon is not None else "",
         "inboxes": [
             {"path": row.path, "watching": row.watching, "state": row.state, "reason": row.reason, "files": files}
             for row, files in seen.inboxes
@@ -100,6 +101,8 @@ def lines(settings: configuration.Settings, seen: Glance, daemon: Owner | None) 
     if daemon is not None:
         engine = f", engine {seen.run.engine} {seen.run.model}".rstrip() if seen.run is not None else ""
         yield one_line(f"inboxd runs (pid {daemon.pid}, since {local(daemon.since)}){engine}")
+        if seen.engines:
+            yield one_line(f"  {seen.engines}")
     else:
         yield "No daemon runs: nothing is taken up until it is started (inboxd run)."
         if seen.run is not None and seen.run.ended:

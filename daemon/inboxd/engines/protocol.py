@@ -31,7 +31,7 @@ class Engine(Protocol):
 
     @property
     def limits(self) -> Limits:
-        """Fixed once `start` has returned; before that, a guess from the profile."""
+        """What it can take now; before `start` has returned, a guess. How pages are rendered never changes."""
         ...
 
     async def start(self) -> EngineInfo:
@@ -67,4 +67,14 @@ class Relievable(Protocol):
 
     async def relieve(self) -> str:
         """Give cached memory back; says in a few words what was done."""
+        ...
+
+
+@runtime_checkable
+class Several(Protocol):
+    """An engine made of several, which outlives the loss of some: its `limits` shrink and grow with those that read."""
+
+    @property
+    def missing(self) -> str:
+        """How many of how many read, and why the others do not, for a person; "" while all do."""
         ...

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 GROUP = "inboxd.engines"
 AUTO = "auto"
+VLLM = "vllm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ BUILTIN = {
         ("rapidocr", "onnxruntime", "cv2"),
         "pip install --force-reinstall inboxd",
     ),
-    "vllm": _Builtin(
+    VLLM: _Builtin(
         "inboxd.engines.vllm_local:create",
         ("vllm", "torch"),
         "pip install 'inboxd[vllm]'   (Linux with an NVIDIA GPU; several GB)",
@@ -67,14 +68,21 @@ def choose(settings: Settings) -> Choice:
     """The configured engine; for "auto" vllm where a GPU and the package are there, else cpu.
 
     Raises:
-        ConfigError: no engine has that name.
+        ConfigError: no engine has that name, or tensor parallelism wants other GPUs than there are.
     """
     wanted = settings.engine.name
-    if wanted == AUTO:
-        return _automatic(gpus.detect(), find_spec("vllm") is not None)
-    if wanted not in names():
+    if wanted not in (AUTO, *names()):
         raise ConfigError(f"[engine] name = {wanted!r} is no engine", f"Known are: {', '.join((AUTO, *names()))}.")
-    return Choice(wanted, "the configuration names it")
+    if wanted not in (AUTO, VLLM):
+        return Choice(wanted, "the configuration names it")
+    detected = gpus.detect()
+    if wanted == VLLM:
+        choice = Choice(wanted, "the configuration names it")
+    else:
+        choice = _automatic(detected, find_spec("vllm") is not None)
+    if choice.name == VLLM and detected.gpus:
+        gpus.groups(detected.gpus, settings.engine.tensor_parallel)
+    return choice
 
 
 def create(settings: Settings) -> Engine:
@@ -101,8 +109,8 @@ def _automatic(detected: Detected, vllm: bool) -> Choice:
         return Choice("cpu", "; ".join(detected.trouble) or "no GPU is visible to this process")
     gpu = detected.gpus[0].name
     if not vllm:
-        return Choice("cpu", f"{gpu} is there, but the package vllm is not: {BUILTIN['vllm'].remedy}")
-    return Choice("vllm", f"{gpu} and the package vllm are there")
+        return Choice("cpu", f"{gpu} is there, but the package vllm is not: {BUILTIN[VLLM].remedy}")
+    return Choice(VLLM, f"{gpu} and the package vllm are there")
 
 
 def _factory(name: str, target: str, advice: str) -> Callable[[Settings], Engine]:

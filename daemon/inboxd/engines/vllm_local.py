@@ -31,18 +31,26 @@ if TYPE_CHECKING:
     from inboxd.config import Settings
     from inboxd.engines.protocol import Engine
 
+HANGS = 0.9
+"""Share of the page's time after which one engine of several hangs: at all of it, they would all count as lost."""
+
 log = structlog.get_logger(__name__)
 
 
 def create(settings: Settings) -> Engine:
-    """One engine for each GPU, behind one that shares the pages out.
+    """One engine for each GPU, behind one that shares the pages out where there are several, or should be.
 
     Raises:
         ConfigError: a profile or model name means nothing, or tensor parallelism wants more GPUs than there are.
         EngineUnusable: no usable GPU, or the model is not on this machine.
     """
-    engines = [VllmEngine(plan) for plan in plans(settings)]
-    return engines[0] if len(engines) == 1 else Fleet(engines)
+    found = gpus.detect()
+    engines = {plan.name: VllmEngine(plan) for plan in plans(settings, found)}
+    # What is wrong with a GPU that was hidden from us is not our trouble.
+    absent = found.trouble if found.gpus and "CUDA_VISIBLE_DEVICES" not in os.environ else ()
+    if len(engines) + len(absent) == 1:
+        return next(iter(engines.values()))
+    return Fleet(engines, HANGS * settings.engine.page_timeout, absent)
 
 
 class VllmEngine:
@@ -144,7 +152,6 @@ class VllmEngine:
     async def close(self) -> None:
         """Stop the engine and its processes; calls in flight raise EngineLost. Idempotent."""
         process, self._process, self._pids = self._process, None, ()
-        self._lost = False
         if process is not None:
             await process.close()
 
@@ -164,7 +171,7 @@ class VllmEngine:
         except BaseException:  # a cancelled start, too, leaves no process behind
             await process.close()
             raise
-        self._process, self._pids = process, reply.pids
+        self._process, self._pids, self._lost = process, reply.pids, False
         self._limits = plan.limits(reply.kv_tokens)
         return reply
 

@@ -18,7 +18,7 @@ from inboxd.core.capacity import Expected, Shape
 from inboxd.engines import vllm_model
 from inboxd.engines.protocol import Limits
 from inboxd.errors import ConfigError, EngineUnusable
-from inboxd.gpus import Detected, Gpu, detect
+from inboxd.gpus import Detected, Gpu, detect, groups
 from inboxd.profiles import GIB, Model, Profile, Profiles
 
 A4 = (1654, 2339)
@@ -60,6 +60,13 @@ class Plan:
     shape: Shape | None
     gpus: tuple[Gpu, ...]
     log: Path
+
+    @property
+    def name(self) -> str:
+        """Where it runs, for a person: "GPU 1", "GPU 0+1" with tensor parallelism, "CPU"; no other plan has it."""
+        if not self.gpus:
+            return "CPU"
+        return "GPU " + "+".join(f"{gpu.index} {gpu.uuid}" if gpu.mig else str(gpu.index) for gpu in self.gpus)
 
     @property
     def dtype(self) -> str:
@@ -157,25 +164,6 @@ def arguments(plan: Plan, ready: tuple[Gpu, ...], way: Way) -> dict[str, Any]:
         chosen["gpu_memory_utilization"] = capacity.memory_fraction(least.total, least.free, profile.memory_share)
         chosen["tensor_parallel_size"] = len(ready)
     return chosen
-
-
-def groups(gpus: tuple[Gpu, ...], each: int) -> list[tuple[Gpu, ...]]:
-    """The GPUs in groups of `each`, one group an engine.
-
-    Raises:
-        ConfigError: there are fewer GPUs than that, or some would be left over.
-    """
-    if each > len(gpus):
-        raise ConfigError(
-            f"engine.tensor_parallel = {each}, but this machine has {len(gpus)} usable GPU{'s'[: len(gpus) != 1]}",
-            "Leave it at 1: a model of this size runs best as one engine for each GPU.",
-        )
-    if len(gpus) % each:
-        raise ConfigError(
-            f"engine.tensor_parallel = {each} does not divide this machine's {len(gpus)} GPUs",
-            "Leave it at 1, or choose the GPUs with CUDA_VISIBLE_DEVICES.",
-        )
-    return [gpus[start : start + each] for start in range(0, len(gpus), each)]
 
 
 def cpu_build() -> bool:

@@ -30,6 +30,7 @@ class Glance:
 
     counts: Counts
     run: RunRow | None  # the latest life of the daemon
+    engines: str  # how many of several engines read, and why the others do not; "" while all do
     inboxes: tuple[tuple[InboxRow, dict[FileState, int]], ...]  # each with its files by state
     reading: tuple[FileRow, ...]
     waiting: tuple[FileRow, ...]  # settling or retrying
@@ -57,6 +58,7 @@ def glance(reader: Reader, now: float) -> Glance:
     return Glance(
         counts=counts,
         run=next(iter(reader.runs(1)), None),
+        engines=reader.control("engines") or "",
         inboxes=tuple((row, counts.by_inbox.get(row.id, {})) for row in reader.inboxes()),
         reading=tuple(reader.files(state=FileState.READING, limit=_LISTED)),
         waiting=tuple(

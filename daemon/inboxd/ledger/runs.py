@@ -17,6 +17,7 @@ from inboxd.ledger.finishing import release_held
 from inboxd.ledger.form import stamp
 from inboxd.ledger.moving import chunks, event, happened, put_back_pages
 from inboxd.ledger.schema import control, events, files, inboxes, memory_samples, runs
+from inboxd.ledger.upkeep import ENGINES
 from inboxd.model import EngineInfo, FileId, InboxId, MemorySample, RunId
 
 
@@ -51,8 +52,9 @@ def start_run(
     gpu: str = "",
     now: float,
 ) -> RunId:
-    """A life begins. Earlier ones that did not say how they ended are marked so."""
+    """A life begins. Earlier ones that did not say how they ended are marked so; what ailed their engines is past."""
     at = stamp(now)
+    conn.execute(delete(control).where(control.c.name == ENGINES))
     conn.execute(
         update(runs)
         .where(runs.c.ended.is_(None))

@@ -12,6 +12,8 @@ from inboxd.model import RunId
 
 RECYCLE = "recycle"
 """Name in `control`: when a restart was last asked for, and by whom."""
+ENGINES = "engines"
+"""Name in `control`: which of several engines do not read, and why; "" while all do."""
 
 
 def remark(conn: Connection, run: RunId, what: str, detail: str, *, now: float) -> None:
@@ -21,6 +23,15 @@ def remark(conn: Connection, run: RunId, what: str, detail: str, *, now: float) 
 
 def ask_recycle(conn: Connection, who: str, *, now: float) -> None:
     """Ask the running daemon to end this life and begin the next; it notices within a second or two."""
-    at = stamp(now)
-    asked = {"value": f"{who} at {at} UTC", "at": at}
-    conn.execute(insert(control).values(name=RECYCLE, **asked).on_conflict_do_update(["name"], set_=asked))
+    _set(conn, RECYCLE, f"{who} at {stamp(now)} UTC", stamp(now))
+
+
+def engines(conn: Connection, run: RunId, missing: str, *, now: float) -> None:
+    """Of several engines some do not read: how many of how many, and why; "" when all do again."""
+    _set(conn, ENGINES, missing, stamp(now))
+    remark(conn, run, "engines missing" if missing else "engines complete", missing, now=now)
+
+
+def _set(conn: Connection, name: str, value: str, at: str) -> None:
+    told = {"value": value, "at": at}
+    conn.execute(insert(control).values(name=name, **told).on_conflict_do_update(["name"], set_=told))

@@ -128,7 +128,8 @@ class ReadingRoom:
         except EngineLost as lost:
             self._lose(lost)
             return
-        self._deaths_in_a_row = 0
+        if not (isinstance(outcome, PageFailure) and outcome.died):
+            self._deaths_in_a_row = 0
         if isinstance(outcome, PageFailure):
             await self._desk.failed(rendered.claim, outcome, by)
         else:
