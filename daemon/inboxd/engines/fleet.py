@@ -78,25 +78,22 @@ class Fleet:
         return f"{total - len(why)} of {total} engines: {'; '.join(why)}" if why else ""
 
     async def start(self) -> EngineInfo:
-        """Start the engines: the first alone, for what it compiles the others find done. Those that can't start now
-        are tried again in the background.
+        """Start the engines, all at once: each has a GPU to itself. Those that can't are tried again in the background.
 
         Raises:
             EngineUnusable: none of them can run.
         """
         if not self._present:
             await self.close()
-            first, *others = self._members
             try:
-                refusals = [await self._begin(first)]
                 async with asyncio.TaskGroup() as group:
-                    starts = [group.create_task(self._begin(member)) for member in others]
-                refusals += [start.result() for start in starts]
+                    starts = [group.create_task(self._begin(member)) for member in self._members]
             except BaseException:
                 await self.close()
                 raise
+            refusals = [refusal for start in starts if (refusal := start.result()) is not None]
             if not self._present:
-                raise next(refusal for refusal in refusals if refusal is not None)
+                raise refusals[0]
             for member in self._members:
                 if member.away:
                     self._build_again(member)
