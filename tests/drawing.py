@@ -19,7 +19,7 @@ def pages(path: Path, longest_edge: int = LONGEST_EDGE) -> list[PageImage]:
     kind = KINDS[path.suffix]
     document: Document
     if kind is Kind.PDF:
-        document = PdfDocument(path, max_pages=100, longest_edge=longest_edge)
+        document = PdfDocument(path, max_pages=100, max_pixels=100_000_000, longest_edge=longest_edge)
     else:
         document = ImageDocument(path, kind, max_pages=100, max_pixels=10**8, longest_edge=longest_edge)
     try:

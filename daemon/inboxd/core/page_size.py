@@ -58,10 +58,10 @@ def with_square_pixels(size: Size, x_density: float, y_density: float) -> Size:
     return Size(max(1, round(size.width / ratio)), size.height)
 
 
-def reduction(size: Size, target: Size) -> int:
-    """By how much (1, 2, 4, 8) a JPEG may be shrunk while it is decoded, with a twofold reserve left to scale well."""
+def reduction(size: Size, target: Size, reserve: float = 2) -> int:
+    """By how much (1, 2, 4, 8) a JPEG may be shrunk while it is decoded, with a `reserve` left to scale well."""
     for factor in (8, 4, 2):
-        if size.longest >= 2 * factor * target.longest:
+        if size.longest >= reserve * factor * target.longest:
             return factor
     return 1
 

@@ -18,7 +18,7 @@ EDGE = 400
 def opened(tmp_path: Path, pdf: pymupdf.Document | bytes, **limits: Any) -> PdfDocument:
     path = tmp_path / "document.pdf"
     path.write_bytes(pdf if isinstance(pdf, bytes) else pdf.tobytes())
-    return PdfDocument(path, **{"max_pages": 100, "longest_edge": EDGE, **limits})
+    return PdfDocument(path, **{"max_pages": 100, "max_pixels": 100_000_000, "longest_edge": EDGE, **limits})
 
 
 def drawn(tmp_path: Path, pdf: pymupdf.Document | bytes, number: int = 1) -> Drawn:
@@ -150,7 +150,7 @@ def test_pixels_outlive_the_document(tmp_path: Path) -> None:
 def test_a_name_that_is_not_utf8_is_no_obstacle(tmp_path: Path) -> None:
     path = tmp_path / "\udcff\udcfe\n.pdf"
     path.write_bytes(with_page()[0].tobytes())
-    assert PdfDocument(path, max_pages=1, longest_edge=EDGE).pages == 1
+    assert PdfDocument(path, max_pages=1, max_pixels=100_000_000, longest_edge=EDGE).pages == 1
 
 
 # ------------------------------------------------------------------------------------------------ refusals

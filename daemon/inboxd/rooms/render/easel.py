@@ -56,7 +56,9 @@ class Easel:
     def _opened(self, path: Path, kind: Kind) -> Document:
         setup = self._setup
         if kind is Kind.PDF:
-            return PdfDocument(path, max_pages=setup.max_pages, longest_edge=setup.longest_edge)
+            return PdfDocument(
+                path, max_pages=setup.max_pages, max_pixels=setup.max_pixels, longest_edge=setup.longest_edge
+            )
         return ImageDocument(
             path, kind, max_pages=setup.max_pages, max_pixels=setup.max_pixels, longest_edge=setup.longest_edge
         )

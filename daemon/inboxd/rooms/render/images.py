@@ -20,12 +20,6 @@ from inboxd.rooms.render.picture import Album, Bytes, Picture
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_JPEG_FLAGS = {
-    1: cv2.IMREAD_ANYCOLOR,
-    2: cv2.IMREAD_REDUCED_COLOR_2,
-    4: cv2.IMREAD_REDUCED_COLOR_4,
-    8: cv2.IMREAD_REDUCED_COLOR_8,
-}
 _OPENCV_MEMORY = -4  # cv::Error::StsNoMem
 _DAMAGE = re.compile(r"corrupt|premature|truncat|incomplete|not enough|bad code|fax|decod.*error", re.IGNORECASE)
 
@@ -83,7 +77,7 @@ class ImageDocument:
             return by_pillow.decoded(data, number - 1 if self._album.animated else 0)
         flags = cv2.IMREAD_UNCHANGED
         if self._kind is Kind.JPEG:
-            flags = _JPEG_FLAGS[reduction(picture.size, target)] | cv2.IMREAD_IGNORE_ORIENTATION
+            flags = pixels.JPEG_FLAGS[reduction(picture.size, target)] | cv2.IMREAD_IGNORE_ORIENTATION
         image = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
         if image is None:
             raise Unreadable(_corrupt(heard()))

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pymupdf
 
-from inboxd.core.page_size import fitted
+from inboxd.core.page_size import Size, fitted
 from inboxd.core.showing import one_line
 from inboxd.rooms.render.documents import Drawn, Unreadable
+from inboxd.rooms.render.scan import scan
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,13 +44,16 @@ pymupdf.TOOLS.mupdf_display_warnings(False)
 class PdfDocument:
     """A PDF; scripts, links, launch actions and attachments in it are left alone."""
 
-    def __init__(self, path: Path, *, max_pages: int, longest_edge: int) -> None:
+    def __init__(self, path: Path, *, max_pages: int, max_pixels: int, longest_edge: int) -> None:
         """Open it, mending what can be mended.
+
+        `max_pixels` bounds an image that is decoded without MuPDF, which decodes larger ones in strips.
 
         Raises:
             Unreadable: it is encrypted, corrupt, without pages, of too many, or no PDF at all.
             OSError: the file is not there.
         """
+        self._max_pixels = max_pixels
         self._longest_edge = longest_edge
         self._pdf = _opened(path)
         try:
@@ -66,9 +70,9 @@ class PdfDocument:
             page = self._pdf.load_page(number - 1)
             shown = page.rect
             size = fitted(shown.width, shown.height, self._longest_edge, enlarge=True)
-            zoom = pymupdf.Matrix(size.width / shown.width, size.height / shown.height)
-            image = page.get_pixmap(matrix=zoom, colorspace=pymupdf.csRGB, alpha=False, annots=True)
-            raster = np.asarray(_Samples(image))
+            raster = scan(page, size, self._max_pixels)
+            if raster is None:
+                raster = _drawn(page, size)
             warnings = self._warnings(page, number, blank=_is_one_colour(raster))
         except pymupdf.mupdf.FzErrorSystem as error:
             raise MemoryError from error  # the only system call that fails here is malloc
@@ -144,6 +148,13 @@ class PdfDocument:
             if codec in _SILENT and length.isdigit() and int(length) > _BLANK_BYTES + width * height / _BLANK_PIXELS:
                 return True
         return False
+
+
+def _drawn(page: pymupdf.Page, size: Size) -> NDArray[np.uint8]:
+    """The page as MuPDF draws it: height × width × RGB, a pixel more than `size` at times."""
+    zoom = pymupdf.Matrix(size.width / page.rect.width, size.height / page.rect.height)
+    image = page.get_pixmap(matrix=zoom, colorspace=pymupdf.csRGB, alpha=False, annots=True)
+    return np.asarray(_Samples(image))
 
 
 class _Samples:

@@ -12,6 +12,14 @@ if TYPE_CHECKING:
 
     from inboxd.core.page_size import Size
 
+JPEG_FLAGS = {
+    1: cv2.IMREAD_ANYCOLOR,
+    2: cv2.IMREAD_REDUCED_COLOR_2,
+    4: cv2.IMREAD_REDUCED_COLOR_4,
+    8: cv2.IMREAD_REDUCED_COLOR_8,
+}
+"""How OpenCV is told to shrink a JPEG by so much while it decodes it."""
+
 _QUARTER = 0x4000
 _WIDE = 0xFFFF
 _TURNS = {
@@ -63,6 +71,21 @@ def resized(pixels: NDArray[np.uint8], target: Size) -> NDArray[np.uint8]:
     if grown != (target.width, target.height):
         pixels = _u8(cv2.resize(pixels, (target.width, target.height), interpolation=cv2.INTER_AREA))
     return pixels
+
+
+def trimmed(pixels: NDArray[np.uint8], target: Size, most: int) -> NDArray[np.uint8]:
+    """`pixels` at `target` size: cut or continued at the right and below by up to `most`, else `resized`.
+
+    What is off by rounding only would take longer to resample than to decode.
+    """
+    height, width = pixels.shape[:2]
+    right, below = target.width - width, target.height - height
+    if max(abs(right), abs(below)) > most:
+        return resized(pixels, target)
+    if right > 0 or below > 0:
+        edge = cv2.BORDER_REPLICATE
+        pixels = _u8(cv2.copyMakeBorder(pixels, 0, max(0, below), 0, max(0, right), edge))
+    return pixels[: target.height, : target.width]
 
 
 def upright(pixels: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:
