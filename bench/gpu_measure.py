@@ -112,10 +112,10 @@ class Bench:
 
 
 class Gauge:
-    """Samples the GPU five times a second: utilisation, power, memory."""
+    """Samples every GPU five times a second: utilisation, power, memory."""
 
     def __init__(self) -> None:
-        self._rows: list[tuple[float, float, float, float]] = []
+        self._rows: list[tuple[float, list[float], float, float]] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
@@ -125,20 +125,26 @@ class Gauge:
 
         try:
             nvml.nvmlInit()
-            handle = nvml.nvmlDeviceGetHandleByIndex(0)
+            handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
         except nvml.NVMLError:
             return
         while not self._stop.wait(0.2):
-            used = nvml.nvmlDeviceGetMemoryInfo(handle).used / 2**20
-            busy, watts = nvml.nvmlDeviceGetUtilizationRates(handle).gpu, nvml.nvmlDeviceGetPowerUsage(handle) / 1000
+            busy = [nvml.nvmlDeviceGetUtilizationRates(handle).gpu for handle in handles]
+            watts = sum(nvml.nvmlDeviceGetPowerUsage(handle) for handle in handles) / 1000
+            used = max(nvml.nvmlDeviceGetMemoryInfo(handle).used for handle in handles) / 2**20
             self._rows.append((time.monotonic(), busy, watts, used))
 
-    def between(self, start: float, end: float) -> dict[str, float]:
+    def busy(self, start: float, end: float) -> list[float]:
+        """The share of the time (per cent) that each GPU was busy."""
+        rows = [row[1] for row in self._rows if start <= row[0] <= end]
+        return [round(statistics.mean(each), 1) for each in zip(*rows, strict=True)]
+
+    def between(self, start: float, end: float) -> dict[str, float | str]:
         rows = [row for row in self._rows if start <= row[0] <= end]
         if not rows:
             return {}
         return {
-            "gpu_busy": round(statistics.mean(row[1] for row in rows), 1),
+            "gpu_busy": "/".join(map(str, self.busy(start, end))),
             "watts": round(statistics.mean(row[2] for row in rows)),
             "gpu_mib": round(max(row[3] for row in rows)),
         }
@@ -155,7 +161,14 @@ def measuring() -> Iterator[Gauge]:
 
 
 def run_record(
-    bench: Bench, name: str, ends: list[float], start: float, out_tokens: int, gauge: Gauge, cpu_s: float, **more: Any
+    bench: Bench,
+    name: str,
+    ends: list[float],
+    start: float,
+    out_tokens: int,
+    gauge: Gauge | None,
+    cpu_s: float,
+    **more: Any,
 ) -> None:
     """One line of the table: `ends` are the moments (monotonic) at which pages were done."""
     ends = sorted(ends)
@@ -169,7 +182,7 @@ def run_record(
         "middle_pages_s": middle and round(middle, 2),
         "out_tokens_s": round(out_tokens / wall),
         "cpu_s": round(cpu_s, 1),
-        **gauge.between(start, ends[-1]),
+        **(gauge.between(start, ends[-1]) if gauge else {}),
         **more,
     }
     bench.record("run", name=name, **facts)

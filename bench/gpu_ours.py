@@ -1,16 +1,14 @@
-"""bench/gpu.py: our engine fed from memory, its knobs, the tiny checkpoint's text, and the whole daemon."""
+"""bench/gpu.py: our engine fed from memory, its knobs, and the tiny checkpoint's text."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 import json
-import shutil
-import sqlite3
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,8 +26,8 @@ class Forced:
 
     TEXT = "\n".join(gpu_pages.text(0, 40))
 
-    def __new__(cls, engine: Any, lengths: list[int]) -> Any:
-        engine.due = itertools.cycle(lengths)
+    def __new__(cls, engine: Any, lengths: list[int] | Iterator[int]) -> Any:
+        engine.due = itertools.cycle(lengths) if isinstance(lengths, list) else lengths
         order, text = engine._order, engine._text
 
         def ordered(*arguments: Any) -> Any:
@@ -174,58 +172,3 @@ def tiny(variants: bool, **profile: Any) -> Callable[[Bench], None]:
         asyncio.run(live())
 
     return section
-
-
-_DAEMON: dict[str, Any] = {}
-
-
-def create(settings: Any) -> Any:
-    """The factory that the daemon's registry is pointed at."""
-    return build(settings, _DAEMON["lengths"])
-
-
-def daemon(**profile: Any) -> Callable[[Bench], None]:
-    def section(bench: Bench) -> None:
-        from inboxd import cli
-        from inboxd.engines import registry
-
-        settings = bench.settings(**profile)
-        state, inbox = settings.state_dir, settings.state_dir.parent / f"inbox-{bench.section}"
-        shutil.copytree(bench.pdfs(bench.pages)[0].parent, inbox)
-        config = state / "inboxd.toml"
-        engine = settings.engine
-        config.write_text(
-            f'state = "{state}"\nlog_level = "info"\n[engine]\nname = "vllm"\nmodel = "{engine.model}"\n'
-            f'model_profile = "dummy"\ngpu_profile = "bench"\nprofiles = "{engine.profiles}"\n'
-            f'[[inbox]]\npath = "{inbox}"\nsettle = 0.2\n'
-        )
-        _DAEMON["lengths"] = bench.lengths(bench.pages)
-        registry.BUILTIN["vllm"] = replace(registry.BUILTIN["vllm"], target=f"{__name__}:create")
-        with measuring() as gauge:
-            began, spent = time.monotonic(), cpu()
-            code = cli.main(["run", "--config", str(config), "--until-drained"])
-            wall = time.monotonic() - began
-            outputs = list(inbox.rglob("*.md"))
-            shutil.copy(settings.ledger_path, bench.out / f"{bench.section}.sqlite")
-            bench.record("daemon", exit=code, life_s=round(wall, 1), outputs=len(outputs))
-            _from_ledger(bench, settings, gauge, cpu() - spent)
-
-    return section
-
-
-def _from_ledger(bench: Bench, settings: Any, gauge: Gauge, cpu_s: float) -> None:
-    """When pages were done, by the ledger, from the moment that the engine was ready."""
-    shift = time.monotonic() - time.time()
-    with sqlite3.connect(settings.ledger_path) as ledger:
-        ends = [row[0] + shift for row in ledger.execute(SQL_ENDS)]
-        start = ledger.execute(SQL_START).fetchone()[0] + shift
-        states = dict(ledger.execute("SELECT state, count(*) FROM pages GROUP BY state").fetchall())
-        tokens = ledger.execute("SELECT total(tokens_out) FROM pages").fetchone()[0]
-        spans = ledger.execute(SQL_SPANS).fetchone()
-    told = dict(zip(("render_s", "queue_s", "first_token_s", "seconds"), spans, strict=True))
-    run_record(bench, "daemon", ends, start, tokens, gauge, cpu_s, states=states, **told)
-
-
-SQL_ENDS = "SELECT (julianday(finished) - 2440587.5) * 86400 FROM pages WHERE finished IS NOT NULL"
-SQL_START = "SELECT (julianday(min(claimed)) - 2440587.5) * 86400 FROM pages"
-SQL_SPANS = "SELECT avg(render_s), avg(queue_s), avg(first_token_s), avg(seconds) FROM pages"
