@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from tests.ledger.clerk import Clerk, page_reading
 
 from inboxd.core.lifecycle import FileState, IllegalMove
 from inboxd.ledger import arrivals, claims, deliveries, runs
-from inboxd.ledger.claims import DeskState, Strays
+from inboxd.ledger.claims import TURN, DeskState, Strays
 from inboxd.model import Box, Entry, InboxId, PageReading, PageState, Sighting
 
 
@@ -66,8 +68,15 @@ def test_small_documents_overtake_large_ones(clerk: Clerk) -> None:
     small = clerk.open(b"small", 3)
     other = clerk.open(b"other", 2)
     taken = [(page.file, page.number) for page in clerk.claim_pages(8)]
-    assert taken[:5] == [(small, 1), (other, 1), (small, 2), (other, 2), (small, 3)]
+    assert taken[:5] == [(small, 1), (small, 2), (small, 3), (other, 1), (other, 2)]
     assert taken[5:] == [(large, number) for number in (11, 12, 13)]
+
+
+def test_large_documents_take_turns(clerk: Clerk) -> None:
+    one, two = clerk.open(b"one", 20), clerk.open(b"two", 20)
+    taken = [page.file for page in clerk.claim_pages(5) + clerk.claim_pages(35)]
+    turns = [(file, len(list(pages))) for file, pages in itertools.groupby(taken)]
+    assert turns == [(one, TURN), (two, TURN), (one, TURN), (two, TURN), (one, 4), (two, 4)]
 
 
 def test_pages_of_a_higher_priority_go_first(clerk: Clerk) -> None:
@@ -304,13 +313,13 @@ def test_an_orderly_end_counts_nothing(clerk: Clerk) -> None:
 def test_a_clock_that_was_set_back_holds_nothing_up(clerk: Clerk) -> None:
     owed = clerk.read(b"owed")
     clerk.do(deliveries.undelivered, owed, "disk full", clerk.now + 30)
+    last = clerk.read(b"last")
     paged = clerk.open(b"paged", 2)
     (page,) = clerk.claim_pages(1)
     clerk.do(claims.retry_page, page.page, "odd", clerk.now + 30)
     retrying = clerk.drop(b"retrying")
     clerk.claim()
     clerk.do(claims.retry_file, retrying, "odd", clerk.now + 30)
-    last = clerk.read(b"last")
     clerk.now -= 7200
     assert clerk.do(deliveries.owed, 10) == [last]
     clerk.start_run()

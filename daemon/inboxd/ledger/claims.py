@@ -44,6 +44,9 @@ __all__ = [
     "waits_alone",
 ]
 
+TURN = 8
+"""Pages of one file that are claimed before another's turn: most documents are no longer. Page by page they would all
+be done at the end of the queue only, and a render process would open a file anew for each page."""
 
 _DUE = (
     update(files)
@@ -163,8 +166,9 @@ def opened(conn: Connection, file: FileId, count: int, *, now: float) -> bool:
 def claim_pages(conn: Connection, limit: int, run: RunId, *, alone: bool = False, now: float) -> list[PageClaim]:
     """Up to `limit` pages to render and read, of files that are open; the attempt is counted.
 
-    Highest priority first; then of the file that has had the fewest pages claimed, so that small documents overtake
-    large ones; then in order. A page that two processes died with is claimed only with `alone`, and then nothing else.
+    Highest priority first; then of the file that has had the fewest turns of `TURN` pages, so that small documents
+    overtake large ones, and each comes out whole before the next is begun; then in order. A page that two processes
+    died with is claimed only with `alone`, and then nothing else.
     None while a person has paused the work.
     """
     if limit <= 0 or paused(conn):
@@ -212,19 +216,21 @@ def admit(
 
 
 def _fairly(conn: Connection, limit: int, at: str) -> list[PageClaim]:
-    """Pour `limit` out over the open files, always to the one with the least; pages are fetched as they are needed."""
-    queue = [(-row.priority, row.begun, row.id, row) for row in conn.execute(_WITH_PAGES_DUE, {"at": at})]
+    """Pour `limit` out over the open files by turns, always to the one with the fewest; pages are fetched as needed."""
+    queue = [
+        (-row.priority, row.begun // TURN, row.id, row.begun, row) for row in conn.execute(_WITH_PAGES_DUE, {"at": at})
+    ]
     heapq.heapify(queue)
     due: dict[int, Iterator[AnyRow]] = {}
     claims: list[PageClaim] = []
     while queue and len(claims) < limit:
-        priority, begun, file, row = heapq.heappop(queue)
+        priority, _, file, begun, row = heapq.heappop(queue)
         if file not in due:
             due[file] = iter(conn.execute(_PAGES_DUE, {"file": file, "at": at, "limit": limit}).all())
         page = next(due[file], None)
         if page is not None:
             claims.append(_claim(page, row))
-            heapq.heappush(queue, (priority, begun + 1, file, row))
+            heapq.heappush(queue, (priority, (begun + 1) // TURN, file, begun + 1, row))
     return claims
 
 
