@@ -14,7 +14,7 @@ from pathlib import Path
 
 import structlog
 
-from inboxd import __version__, logs
+from inboxd import __version__, faults, logs
 from inboxd.chores import Chores
 from inboxd.config import Settings
 from inboxd.core.retrying import RetryPolicy
@@ -111,6 +111,7 @@ class _Life:
             engine=choice.name,
             now=time.time(),
         )
+        faults.point("service.begun")
         try:
             with _signals(self._on_signal, self._reload):
                 await self._rooms(run_id, until_drained, on_progress)
@@ -124,6 +125,7 @@ class _Life:
             raise Defect(self._why, "The traceback above tells where: please report it.") from trouble
         finally:
             await self._ledger.write(runs.end_run, run_id, int(self._exit), self._why, now=time.time())
+            faults.point("service.ended")
             level = logging.INFO if self._exit in (Exit.OK, Exit.RECYCLE) else logging.ERROR
             log.log(level, "inboxd ends", exit_code=int(self._exit), reason=self._why)
         return self._exit
@@ -273,6 +275,7 @@ class _Life:
     async def _take_up(self, run_id: RunId) -> Spool:
         """Put back what an earlier life held, and clear the spool of what nobody needs."""
         strays = await self._ledger.write(claims.release_strays, run_id, now=time.time())
+        faults.point("service.taken_up")
         if strays.files or strays.pages:
             log.info("taking up what an earlier life left", files=strays.files, pages=strays.pages)
         spool = Spool(self._settings.spool_dir)

@@ -70,7 +70,8 @@ NEXT = [f"{point}@{output}" for point in (*DRAFT, "placing.replaced") for output
 
 def test_the_cases_below_miss_no_point() -> None:
     tried = {fault.partition("@")[0] for fault in [*NEXT, *(fault for fault, _ in FIRST)]}
-    assert tried == set(points("placing", "outputs"))
+    after_a_kill = {"placing.swept"}  # tests/process/test_crash_matrix.py
+    assert tried == set(points("placing", "outputs")) - after_a_kill
 
 
 @pytest.mark.parametrize(("fault", "flag"), FIRST)

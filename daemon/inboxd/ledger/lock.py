@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from inboxd import faults
 from inboxd.errors import LedgerBusy, LedgerError
 from inboxd.ledger.form import stamp
 
@@ -78,7 +79,9 @@ def own(path: Path) -> Iterator[None]:
                 "Stop that one first, or give this one its own `state` folder.",
             )
         os.ftruncate(descriptor, 0)
+        faults.point("lock.emptied")
         os.pwrite(descriptor, f"inboxd, process {os.getpid()}, since {stamp(time.time())[:19]} UTC\n".encode(), 0)
+        faults.point("lock.signed")
         yield
     finally:
         os.close(descriptor)

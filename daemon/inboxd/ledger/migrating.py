@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
+from inboxd import faults
 from inboxd.errors import LedgerError
 from inboxd.ledger.form import SCHEMA, schema_of
 from inboxd.resources import folder
@@ -32,7 +33,9 @@ def migrate(connection: Connection, raw: sqlite3.Connection, path: Path) -> None
                     f"the ledger {path} could not be brought to schema {SCHEMA}: rows lost what they refer to",
                     "Nothing was changed. Go back to the inboxd that wrote it, and report this.",
                 )
+        faults.point("migrating.upgraded")
         transaction.commit()
+        faults.point("migrating.committed")
     finally:
         transaction.close()  # rolls back what was not committed
         raw.execute("PRAGMA foreign_keys = ON")

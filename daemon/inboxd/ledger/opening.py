@@ -15,6 +15,7 @@ from sqlalchemy import Connection, create_engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 
+from inboxd import faults
 from inboxd.core.mounts import mount_of, parse
 from inboxd.errors import LedgerError
 from inboxd.ledger import trouble
@@ -144,6 +145,7 @@ def _prepare(connection: Connection, path: Path) -> None:
             f"the filesystem of {path} does not support SQLite's write-ahead log",
             "Set `state` in the configuration to a folder on a local disk.",
         )
+    faults.point("ledger.made")
     raw.execute("PRAGMA synchronous = FULL")  # NORMAL lost acknowledged rows in simulated power cuts
     raw.execute("PRAGMA foreign_keys = ON")
     raw.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT}")

@@ -16,6 +16,7 @@ import structlog
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
+from inboxd import faults
 from inboxd.errors import LedgerLost
 from inboxd.ledger import trouble
 
@@ -160,7 +161,9 @@ class Writer:
             elif task.future.set_running_or_notify_cancel():
                 group.append(task)
                 outcomes.append(self._verb(task))
+        faults.point("writer.carried_out")
         self._raw.execute("COMMIT")
+        faults.point("writer.committed")
         return outcomes
 
     def _verb(self, task: _Task) -> object:

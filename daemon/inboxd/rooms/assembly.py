@@ -90,8 +90,8 @@ class AssemblyRoom:
         archiving = watched.settings.archive_dir is not None
         if await self._ledger.write(deliveries.delivered, file, outcome, archiving=archiving, now=time.time()):
             log.info("file done", file=file, path=path, pages=len(reading.pages))
+        faults.point("assembly.delivered")
         if archiving:
-            faults.point("assembly.to_archive")
             await self._archive(reading, watched)
 
     async def _archive(self, reading: Reading, watched: Watched) -> None:
@@ -100,6 +100,7 @@ class AssemblyRoom:
         if isinstance(outcome, Archived):
             faults.point("assembly.archived")
             await self._ledger.write(deliveries.archived, reading.file, outcome.path, now=time.time())
+            faults.point("assembly.closed")
             log.info("original archived", file=reading.file, path=path, to=display(outcome.path))
         else:
             await self._not_now(reading.file, path, outcome)

@@ -9,6 +9,7 @@ from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Self
 
+from inboxd import faults
 from inboxd.core.naming import NAME_MAX, display
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -38,6 +39,7 @@ class Folder:
             return self.enter(name)
         with suppress(FileExistsError):  # another delivery was quicker
             os.mkdir(name, 0o700, dir_fd=self.fd)
+            faults.point("folders.made")
         made = self.enter(name)
         try:
             dress(made.fd, like, stat.S_IMODE(like.st_mode))

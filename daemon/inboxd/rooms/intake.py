@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
+from inboxd import faults
 from inboxd.config import Intake
 from inboxd.ledger import arrivals, copies
 from inboxd.ledger.opening import Ledger
@@ -121,6 +122,7 @@ class IntakeRoom:
         if not sightings:
             return
         tracked = await self._ledger.write(arrivals.record, sightings, now=time.time())
+        faults.point("intake.recorded")
         sightings.clear()
         now = time.monotonic()
         for one in tracked:

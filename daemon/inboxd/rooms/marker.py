@@ -14,6 +14,7 @@ from pathlib import Path
 
 import structlog
 
+from inboxd import faults
 from inboxd.core.naming import PREFIX, display
 from inboxd.rooms.folders import Folder
 
@@ -199,10 +200,13 @@ def _put(root: Folder, name: bytes, content: bytes, *, over: bool) -> None:
     if over:
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=root.fd)
+            faults.point("marker.removed")
     fd = os.open(name, _CREATE, 0o644, dir_fd=root.fd)
     try:
+        faults.point("marker.created")
         os.write(fd, content)
         os.fsync(fd)
+        faults.point("marker.written")
     finally:
         os.close(fd)
 

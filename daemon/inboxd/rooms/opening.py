@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
+from inboxd import faults
 from inboxd.core.admission import NEWEST_EVERY, files_to_open
 from inboxd.core.naming import display
 from inboxd.core.retrying import GiveUp, RetryPolicy, after_failure
@@ -79,6 +80,7 @@ class OpeningRoom:
         return files
 
     async def _open(self, file: FileClaim) -> None:
+        faults.point("opening.claimed")
         if file.deaths >= self._policy.deaths:
             await self._quarantine(file, f"{file.deaths} processes died opening it")
             return
@@ -86,8 +88,10 @@ class OpeningRoom:
             await self._take_again(file)
             return
         outcome = await self._pool.open(self._spool.path(file.sha256), file.kind)
+        faults.point("opening.answered")
         if isinstance(outcome, Opened):
             complete = await self._ledger.write(claims.opened, file.file, outcome.pages, now=time.time())
+            faults.point("opening.opened")
             if complete:  # every page was read in an earlier life: only the outputs are missing
                 self._on_complete()
             return
@@ -120,3 +124,4 @@ class OpeningRoom:
     async def _quarantine(self, file: FileClaim, reason: str) -> None:
         log.warning("file quarantined", file=file.file, path=display(file.path), reason=reason)
         await self._ledger.write(arrivals.quarantine, file.file, reason, now=time.time())
+        faults.point("opening.quarantined")

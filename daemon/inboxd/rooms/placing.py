@@ -149,5 +149,6 @@ def sweep(folder: Folder) -> int:
         if status is not None and stat.S_ISREG(status.st_mode):
             with suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=folder.fd)
+                faults.point("placing.swept")
                 swept += 1
     return swept

@@ -8,6 +8,7 @@ from collections import deque
 
 import structlog
 
+from inboxd import faults
 from inboxd.core.admission import Window, batch_size, wait_s
 from inboxd.core.lastword import ReadBy
 from inboxd.engines.protocol import Engine
@@ -111,6 +112,7 @@ class ReadingRoom:
         self._in_flight.update((rendered.claim.page, rendered) for rendered in batch)
         self._pulse.in_flight = len(self._in_flight)
         batch_id = await self._desk.admit(self._by.engine, batch, isolated=self._engine.limits.isolated)
+        faults.point("reading.admitted")
         for rendered in batch:
             read = group.create_task(self._read(rendered, batch_id, self._by))
             reads.add(read)
@@ -128,6 +130,7 @@ class ReadingRoom:
         except EngineLost as lost:
             self._lose(lost)
             return
+        faults.point("reading.answered")
         if not (isinstance(outcome, PageFailure) and outcome.died):
             self._deaths_in_a_row = 0
         if isinstance(outcome, PageFailure):
@@ -136,6 +139,7 @@ class ReadingRoom:
             self._pulse.page_read(outcome.read_s, outcome.tokens_out)
             final = self._engine.limits.deterministic
             await self._desk.read(rendered, outcome, batch, by, queue_s=queue_s, final=final)
+            faults.point("reading.read")
         self._in_flight.pop(rendered.claim.page, None)
         self._pulse.in_flight = len(self._in_flight)
         self.bell.ring()

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from inboxd import faults
 from inboxd.core.admission import Window, pages_to_claim
 from inboxd.model import InboxId, PageClaim, PageFailure, Rendered
 from inboxd.rooms.bell import Bell
@@ -63,6 +64,7 @@ class RenderingRoom:
                 render.cancel()
 
     async def _render(self, claim: PageClaim) -> None:
+        faults.point("rendering.claimed")
         began = time.monotonic()
         outcome = await self._pool.render(self._spool.path(claim.sha256), claim.kind, claim.number)
         if isinstance(outcome, PageFailure):

@@ -85,6 +85,7 @@ class Spool:
         with self._our_disk():
             self._prepare()
             target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        faults.point("spool.created")
         try:
             try:
                 while copied <= size and (block := os.pread(source, min(BLOCK, size + 1 - copied), copied)):
@@ -119,6 +120,7 @@ class Spool:
                 draft.path.replace(path)
                 faults.point("spool.named")
                 _sync(path.parent)
+                faults.point("spool.kept")
         except SpoolError:
             self.unhold(draft.sha256)
             self.discard(draft)
@@ -141,6 +143,7 @@ class Spool:
         with self._lock:
             if sha256 not in self._held:
                 self.path(sha256).unlink(missing_ok=True)
+                faults.point("spool.released")
 
     def copies(self) -> set[str]:
         """The hashes of all copies that the ledger knows of: not of those that are still held.
@@ -161,6 +164,7 @@ class Spool:
         for path in self._folder.glob("*/*"):
             if path.name not in needed or path.parent.name != path.name[:_DIGITS]:
                 path.unlink(missing_ok=True)
+                faults.point("spool.swept")
                 swept += 1
         return swept
 

@@ -133,6 +133,7 @@ class Taker:
         verb = arrivals.quarantine if is_document else arrivals.skip
         try:
             await self._ledger.write(verb, slot.file, outcome.reason, now=time.time())
+            faults.point("intake.set_aside")
         except IllegalMove:
             # Another file was renamed to its path a moment ago: the row has vanished, and the scan tells the rest.
             log.debug("file went meanwhile", file=slot.file, path=path)
