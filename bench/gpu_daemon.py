@@ -23,6 +23,8 @@ from gpu_parts import Parts, bottleneck
 
 KILL_AT = 0.15
 """Share of the pages after which an engine is killed: early, so that it comes back while there is work left."""
+BACK_S = 150.0
+"""How long a killed engine is waited for."""
 
 _SHARED: dict[str, Any] = {}
 
@@ -48,7 +50,7 @@ def daemon(gpus: int = 1, tensor: int = 1, kill: bool = False, **profile: Any) -
         parts = Parts()
         with measuring() as gauge:
             began, spent = time.monotonic(), cpu()
-            code = cli.main(["run", "--config", str(config), "--until-drained"])
+            code = cli.main(["run", "--config", str(config), *([] if kill else ["--until-drained"])])
             wall = time.monotonic() - began
         parts.close()
         shutil.copy(settings.ledger_path, bench.out / f"{bench.section}.sqlite")
@@ -140,12 +142,16 @@ def _counted(engine: Any, name: str) -> None:
 
 
 def _kill(path: Path, pages: int, killed: dict[str, Any]) -> None:
-    """SIGKILL the process group of the youngest engine once enough pages are done."""
-    while _done(path) < KILL_AT * pages:
+    """SIGKILL the process group of the youngest engine once enough pages are done; end the daemon when all are, and
+    the engine is back."""
+    while _count(path, DONE) < KILL_AT * pages:
         time.sleep(0.2)
     victim = max(_front_ends())
-    killed.update(pid=victim, at=time.time(), pages_done=_done(path))
+    killed.update(pid=victim, at=time.time(), pages_done=_count(path, DONE))
     os.killpg(victim, signal.SIGKILL)
+    while time.time() < killed["at"] + BACK_S and not (_count(path, BACK) and not _count(path, OPEN)):
+        time.sleep(0.2)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _front_ends() -> Iterator[int]:
@@ -156,9 +162,9 @@ def _front_ends() -> Iterator[int]:
                 yield int(entry.name)
 
 
-def _done(path: Path) -> int:
+def _count(path: Path, query: str) -> int:
     with suppress(sqlite3.Error):
-        return int(_ask(path, "SELECT count(*) FROM pages WHERE finished IS NOT NULL")[0][0])
+        return int(_ask(path, query)[0][0])
     return 0
 
 
@@ -220,6 +226,9 @@ def _unix(day: float) -> float:
     return (day - 2440587.5) * 86400
 
 
+DONE = "SELECT count(*) FROM pages WHERE finished IS NOT NULL"
+BACK = "SELECT count(*) FROM events WHERE event = 'engines complete'"
+OPEN = "SELECT count(*) FROM files WHERE finished IS NULL"
 SQL_ENDS = "SELECT julianday(finished) FROM pages WHERE finished IS NOT NULL"
 SQL_START = "SELECT julianday(min(claimed)) FROM pages"
 SQL_SPANS = "SELECT avg(render_s), avg(queue_s), avg(first_token_s), avg(seconds) FROM pages"

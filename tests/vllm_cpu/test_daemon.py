@@ -27,13 +27,14 @@ def write_pdf(path: Path, truths: list[list[str]]) -> None:
 
 
 @pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[Daemon]:
-    made = Daemon(tmp_path, engine="vllm")
+def daemon(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Daemon]:
+    name = getattr(request, "param", "vllm")
+    made = Daemon(tmp_path, engine=name)
     engine = tiny.settings(tmp_path).engine
     made.config.write_text(
         made.config.read_text().replace(
-            'name = "vllm"\n',
-            f'name = "vllm"\nmodel = "{engine.model}"\nmodel_profile = "{engine.model_profile}"\n'
+            f'name = "{name}"\n',
+            f'name = "{name}"\nmodel = "{engine.model}"\nmodel_profile = "{engine.model_profile}"\n'
             f'profiles = "{engine.profiles}"\n',
         )
     )
@@ -94,3 +95,34 @@ def test_a_killed_engine_costs_no_page_and_doubles_none(daemon: Daemon) -> None:
     assert sum(wrong) / len(wrong) <= 0.05
     ((deaths,),) = daemon.sql("SELECT max(deaths) FROM pages")
     assert deaths == 1, daemon.log()
+
+
+@pytest.mark.parametrize("daemon", ["vllm-pair"], indirect=True)
+def test_one_of_two_engines_is_killed_and_joins_again(daemon: Daemon, tmp_path: Path) -> None:
+    package = tmp_path / "site" / "vllm_pair-1.dist-info"
+    package.mkdir(parents=True)
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm-pair\nVersion: 1\n")
+    (package / "entry_points.txt").write_text("[inboxd.engines]\nvllm-pair = pair:create\n")
+    path = os.pathsep.join([str(package.parent), str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    truths = {f"file{n}.pdf": [pages.lines(10 * n + page) for page in range(10)] for n in range(4)}
+    for name, rows in truths.items():
+        write_pdf(daemon.inbox / name, rows)
+    daemon.start(env={"PYTHONPATH": path})
+    in_flight = "SELECT count(*) FROM pages WHERE state = 'in_flight' AND batch IS NOT NULL"
+    daemon.wait(lambda: any(count >= 16 for (count,) in daemon.sql(in_flight)), timeout=600)
+    first, second = engine_processes(daemon)
+    os.killpg(second, signal.SIGKILL)
+    daemon.wait(lambda: set(daemon.states().values()) == {"done"}, timeout=600)
+    engines = "SELECT event FROM events WHERE event LIKE 'engines%' ORDER BY id"
+    daemon.wait(lambda: daemon.sql(engines) == [("engines missing",), ("engines complete",)], timeout=600)
+    assert first in engine_processes(daemon) and len(engine_processes(daemon)) == 2
+    wrong = []
+    for name, rows in truths.items():
+        told = output(daemon.inbox / name)["pages"]
+        assert [page["number"] for page in told] == list(range(1, len(rows) + 1))
+        assert {page["state"] for page in told} == {"ok"}, told
+        wrong += [pages.errors(page["text"], "\n".join(row)) for page, row in zip(told, rows, strict=True)]
+    assert sum(wrong) / len(wrong) <= 0.05
+    deaths = dict(daemon.sql("SELECT deaths, count(*) FROM pages GROUP BY deaths"))
+    assert set(deaths) == {0, 1} and 1 <= deaths[1] <= 9, "only pages that were in the killed one"
+    assert daemon.kill(signal.SIGTERM) == 0, daemon.log()
