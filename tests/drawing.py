@@ -18,10 +18,12 @@ def pages(path: Path, longest_edge: int = LONGEST_EDGE) -> list[PageImage]:
     """Every page of a trusted file; its kind is taken from its name."""
     kind = KINDS[path.suffix]
     document: Document
-    if kind is Kind.PDF:
-        document = PdfDocument(path, max_pages=100, max_pixels=100_000_000, longest_edge=longest_edge)
-    else:
-        document = ImageDocument(path, kind, max_pages=100, max_pixels=10**8, longest_edge=longest_edge)
+    with path.open("rb") as file:
+        fd = file.fileno()
+        if kind is Kind.PDF:
+            document = PdfDocument(fd, max_pages=100, max_pixels=10**8, longest_edge=longest_edge)
+        else:
+            document = ImageDocument(fd, kind, max_pages=100, max_pixels=10**8, longest_edge=longest_edge)
     try:
         drawn = [document.draw(number + 1).pixels for number in range(document.pages)]
     finally:

@@ -61,7 +61,7 @@ class Render(_Section, frozen=True):
 
     workers: Natural = 0  # 0: one for each core but one
     page_timeout: Positive = 60.0  # seconds
-    memory_bytes: Count = 2 * 1024**3  # address space of one worker beyond what it starts with
+    memory_bytes: Count = 2 * 1024**3  # of its own, for one worker beyond what it starts with
     max_pages: Count = 20_000  # a document with more is quarantined
     max_pixels: Count = 400_000_000  # a raster image with more is quarantined before it is decoded
     recycle_after: Count = 5000  # pages one worker renders before it is replaced

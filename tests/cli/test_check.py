@@ -7,25 +7,28 @@ import json
 import os
 import pwd
 import re
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 
-from inboxd import fonts
-from inboxd.cli import check_folders
-from inboxd.cli.finding import NoAnswer, patiently
+from inboxd import config, fonts
+from inboxd.cli import check_folders, check_machine
+from inboxd.cli.finding import Finding, Level, NoAnswer, patiently
 from inboxd.ledger import lock
 from inboxd.ledger.opening import Ledger
 from inboxd.rooms import mounts
+from inboxd.rooms.render.crew import Crew
 
 from .conftest import Ended, Inboxd
 
 
 @pytest.fixture
 def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A configuration that is right, on a machine without GPU; the slow look at fonts has a test of its own."""
+    """A configuration that is right, on a machine without GPU; the looks that are slow have tests of their own."""
     monkeypatch.setattr(fonts, "missing", list)
+    monkeypatch.setattr(check_machine, "sandbox", lambda settings: iter(()))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     (tmp_path / "in").mkdir()
     file = tmp_path / "c.toml"
@@ -186,6 +189,34 @@ def test_a_hostile_inbox_cannot_write_on_the_screen(inboxd: Inboxd, written: Pat
     assert ended.code == 78
     assert "\x1b" not in ended.out
     assert "\nok   all" not in ended.out
+
+
+def sandbox_without(*walls: str) -> Finding:
+    """What `check` says of the sandbox on a machine without these."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Crew, "lacks", property(lambda _: walls, lambda _, value: None), raising=False)
+        (finding,) = check_machine.sandbox(config.Settings())
+    return finding
+
+
+def test_a_sandbox_that_is_incomplete_is_told_with_what_it_lacks() -> None:
+    full, partly, none = (
+        sandbox_without(),
+        sandbox_without("Landlock (no)"),
+        sandbox_without("Landlock (no)", "seccomp"),
+    )
+    assert (full.level, partly.level, none.level) == (Level.OK, Level.WARN, Level.WARN)
+    assert full.says.startswith("full")
+    assert partly.says == "partly: what opens documents is shut in without Landlock (no)"
+    assert none.says == "none: what opens documents is shut in without Landlock (no) and seccomp"
+    assert "libseccomp2" in partly.advice
+
+
+def test_no_renderer_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    (finding,) = check_machine.sandbox(config.Settings())
+    assert finding.level is Level.FAIL
+    assert "no render process can be started" in finding.says
 
 
 def test_the_installed_renderer_has_its_fonts() -> None:

@@ -55,6 +55,7 @@ def _look(named: Path | None, start_engine: bool) -> Iterator[Finding]:
     yield from check_ledger.ledger(settings)
     yield from check_machine.watches(settings)
     yield from check_machine.scripts()
+    yield from check_machine.sandbox(settings)
     yield from check_machine.graphics(settings)
     yield from check_engine.engine(settings, start_engine)
 

@@ -1,4 +1,4 @@
-"""Looks at the machine for `inboxd check`: GPU, engine, fonts, and the kernel's limits on watching."""
+"""Looks at the machine for `inboxd check`: GPU, fonts, the renderers' sandbox, and the kernel's limits on watching."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ from inboxd import config, fonts, gpus, profiles
 from inboxd.cli import check_folders
 from inboxd.cli.finding import Finding, Level
 from inboxd.cli.printing import size
-from inboxd.errors import InboxdError
+from inboxd.errors import InboxdError, RenderUnusable
 
 _INOTIFY = Path("/proc/sys/fs/inotify")
 _COUNTING_S = 2.0
 _SPARE_WATCHES = 1000
+_WALLS = 2
+_WALLS_ADVICE = """Landlock is in kernels from 5.13 on, if /sys/kernel/security/lsm names it.
+seccomp needs libseccomp.so.2: the package libseccomp2 of Debian, libseccomp of others.
+In a container, its system call filter must allow the two."""
 
 
 def graphics(settings: config.Settings) -> Iterator[Finding]:
@@ -62,6 +66,34 @@ def scripts() -> Iterator[Finding]:
         yield Finding(Level.WARN, "fonts", says, "Install PyMuPDF from PyPI: its build has these fonts inside.")
     else:
         yield Finding(Level.OK, "fonts", "Chinese, Japanese and Korean are drawn where a PDF carries no fonts")
+
+
+def sandbox(settings: config.Settings) -> Iterator[Finding]:
+    """How well the processes that open documents are shut in: one is started, and says so itself."""
+    import asyncio
+
+    from inboxd import logs
+    from inboxd.rooms.render.pool import RenderPool
+
+    logs.configure("error")  # what the renderer has to say is said here
+
+    async def lacking() -> tuple[str, ...]:
+        pool = RenderPool(settings.render, 1, longest_edge=1, grid=1)
+        await pool.start()
+        await pool.close()
+        return pool.lacks
+
+    try:
+        lacks = asyncio.run(lacking())
+    except RenderUnusable as error:
+        yield Finding(Level.FAIL, "sandbox", error.what, error.advice)
+        return
+    if not lacks:
+        yield Finding(Level.OK, "sandbox", "full: what opens documents can open no other file and reach no network")
+        return
+    extent = "none" if len(lacks) == _WALLS else "partly"
+    says = f"{extent}: what opens documents is shut in without {' and '.join(lacks)}"
+    yield Finding(Level.WARN, "sandbox", says, _WALLS_ADVICE)
 
 
 def watches(settings: config.Settings) -> Iterator[Finding]:

@@ -21,7 +21,10 @@ WIDTH, HEIGHT = 60, 40
 def opened(tmp_path: Path, data: bytes, kind: Kind, **limits: Any) -> ImageDocument:
     path = tmp_path / "image"
     path.write_bytes(data)
-    return ImageDocument(path, kind, **{"max_pages": 100, "max_pixels": 10**8, "longest_edge": 1540, **limits})
+    with path.open("rb") as file:
+        return ImageDocument(
+            file.fileno(), kind, **{"max_pages": 100, "max_pixels": 10**8, "longest_edge": 1540, **limits}
+        )
 
 
 def drawn(tmp_path: Path, data: bytes, kind: Kind, number: int = 1, **limits: Any) -> np.ndarray:

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import io
 import mmap
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from PIL import Image, UnidentifiedImageError
 
 from inboxd.rooms.render.documents import Unreadable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+_FORMATS = ("AVIF", "GIF", "JPEG2000", "PNG", "TIFF", "WEBP")
+
+# Pillow loads its parts when the first picture wants them, and by then nothing can be loaded any more.
+Image.preinit()
+for _part in ("AvifImagePlugin", "Jpeg2KImagePlugin", "TiffImagePlugin", "WebPImagePlugin", "ImageCms"):
+    import_module(f"PIL.{_part}")
+Image.MAX_IMAGE_PIXELS = None  # the header has been checked against our own limit
 
 
 def decoded(data: mmap.mmap, frame: int) -> NDArray[Any]:
@@ -20,11 +30,8 @@ def decoded(data: mmap.mmap, frame: int) -> NDArray[Any]:
     Raises:
         Unreadable: Pillow can't either.
     """
-    from PIL import Image, UnidentifiedImageError
-
-    Image.MAX_IMAGE_PIXELS = None  # the header has been checked against our own limit
     try:
-        with Image.open(io.BytesIO(data)) as image:
+        with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
             image.seek(frame)
             if image.mode.startswith("I;16"):
                 return np.array(image)

@@ -25,15 +25,18 @@ def die_with(parent: int) -> None:
 
 
 def limit(memory_bytes: int) -> None:
-    """Bound this process: `memory_bytes` of address space beyond what it has now, and next to nothing to write.
+    """Bound this process: `memory_bytes` of its own beyond what it has now, and next to nothing to write.
+
+    A file that is only read does not count: a document may be larger than what drawing it may take.
 
     Time is not bounded here: the pool kills whoever takes too long, also where CPU time stands still.
     """
-    now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    now = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
     for what, bound in (
-        (resource.RLIMIT_AS, now + memory_bytes),
+        (resource.RLIMIT_DATA, now + memory_bytes),
         (resource.RLIMIT_FSIZE, FILE_BYTES),
         (resource.RLIMIT_NOFILE, OPEN_FILES),
+        (resource.RLIMIT_NPROC, 0),
         (resource.RLIMIT_CORE, 0),
     ):
         _, hard = resource.getrlimit(what)

@@ -35,6 +35,7 @@ class Crew:
         self._broken: Exception | None = None
         self._closing = False
         self.deaths = 0
+        self.lacks: tuple[str, ...] = ()
 
     async def start(self) -> None:
         """Start them all.
@@ -52,6 +53,11 @@ class Crew:
             raise
         for start in starts:
             self._join(start.result())
+        self.lacks = self._staff[0].lacks
+        if self.lacks:
+            log.warning(
+                "the sandbox of the renderers is incomplete: inboxd check says more", lacks="; ".join(self.lacks)
+            )
 
     async def ask(self, path: bytes, kind: Kind, number: int) -> Opened | PageImage | Unfit:
         """Open a document (number 0) or render a page of it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -39,3 +40,16 @@ class Document(Protocol):
     def close(self) -> None:
         """Free what it holds."""
         ...
+
+
+def mapped(fd: int, protection: int) -> mmap.mmap:
+    """The open file in memory, read as it is looked at; what is written there stays there.
+
+    Raises:
+        Unreadable: it is empty.
+        OSError: it can't be mapped.
+    """
+    try:
+        return mmap.mmap(fd, 0, flags=mmap.MAP_PRIVATE, prot=protection)
+    except ValueError as error:  # mmap's word for an empty file
+        raise Unreadable("empty: 0 bytes") from error

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import mmap
+import os
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import cv2
@@ -14,12 +14,13 @@ from inboxd.core.page_size import Size, excess, fitted, reduction, with_square_p
 from inboxd.model import Kind
 from inboxd.rooms.render import boxes, by_pillow, frames, pixels, stills, tiff
 from inboxd.rooms.render.decoder_words import heard, tidied
-from inboxd.rooms.render.documents import Drawn, Unreadable
+from inboxd.rooms.render.documents import Drawn, Unreadable, mapped
 from inboxd.rooms.render.picture import Album, Bytes, Picture
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_OWN = mmap.PROT_READ | mmap.PROT_WRITE  # a copy of our own, page by page: tiff.lead_with writes into it
 _OPENCV_MEMORY = -4  # cv::Error::StsNoMem
 _DAMAGE = re.compile(r"corrupt|premature|truncat|incomplete|not enough|bad code|fax|decod.*error", re.IGNORECASE)
 
@@ -27,22 +28,22 @@ _DAMAGE = re.compile(r"corrupt|premature|truncat|incomplete|not enough|bad code|
 class ImageDocument:
     """An image file; its pages are the pictures in it, or the frames of its animation."""
 
-    def __init__(self, path: Path, kind: Kind, *, max_pages: int, max_pixels: int, longest_edge: int) -> None:
-        """Read the header.
+    def __init__(self, fd: int, kind: Kind, *, max_pages: int, max_pixels: int, longest_edge: int) -> None:
+        """Read the header of the open file `fd`, which stays the caller's.
 
         Raises:
             Unreadable: it is corrupt, cut off, or larger than allowed.
-            OSError: the file is not there.
+            OSError: the file can't be read.
         """
-        self._path = path
         self._kind = kind
         self._max_pixels = max_pixels
         self._longest_edge = longest_edge
-        with _mapped(path) as data:
+        with mapped(fd, _OWN) as data:
             self._album = album_of(data, kind, max_pages)
         self.pages = len(self._album.pictures)
         if self.pages == 1 or self._album.animated:
             self._check(self._album.pictures[0])
+        self._fd = os.dup(fd)
 
     def draw(self, number: int) -> Drawn:
         """As `Document.draw`."""
@@ -52,7 +53,7 @@ class ImageDocument:
         target = fitted(square.width, square.height, self._longest_edge, enlarge=False)
         heard()  # what an earlier page said is not about this one
         try:
-            with _mapped(self._path) as data:
+            with mapped(self._fd, _OWN) as data:
                 raw = self._decoded(data, picture, number, target)
             page = pixels.on_white(pixels.eight_bit(raw, picture.peak), multiplied=picture.multiplied)
             page = pixels.resized(page, target)
@@ -64,7 +65,8 @@ class ImageDocument:
         return Drawn(page, tuple(f"the decoder says: {line}" for line in heard() if _DAMAGE.search(line)))
 
     def close(self) -> None:
-        """Nothing is held between pages."""
+        """Let go of the file; nothing else is held between pages."""
+        os.close(self._fd)
 
     def _check(self, picture: Picture) -> None:
         if reason := excess(picture.size, self.pages if self._album.animated else 1, self._max_pixels):
@@ -86,15 +88,6 @@ class ImageDocument:
 
 def _corrupt(said: tuple[str, ...]) -> str:
     return f"corrupt: {said[0]}" if said else "corrupt: it cannot be decoded"
-
-
-def _mapped(path: Path) -> mmap.mmap:
-    """The file in memory; what is written there stays there."""
-    with path.open("rb") as file:
-        try:
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-        except ValueError as error:  # mmap's word for an empty file
-            raise Unreadable("empty: 0 bytes") from error
 
 
 def album_of(data: Bytes, kind: Kind, max_pages: int) -> Album:

@@ -32,23 +32,23 @@ class Setup(_Message, frozen=True):
 
 
 class OpenDocument(_Message, frozen=True):
-    """Say whether this document can be read."""
+    """Say whether the document, whose open descriptor comes along, can be read."""
 
-    path: bytes
     kind: Kind
 
 
 class RenderPage(_Message, frozen=True):
-    """Render a page, counted from 1, onto a sheet."""
+    """Render a page, counted from 1, of the document whose open descriptor comes along, onto a sheet."""
 
-    path: bytes
     kind: Kind
     number: int
     sheet: int
 
 
 class Ready(_Message, frozen=True):
-    """From a worker that has loaded and is confined."""
+    """From a worker that has loaded and is confined, as far as this machine can do that."""
+
+    lacks: tuple[str, ...] = ()
 
 
 class DocumentOpened(_Message, frozen=True):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import os
+import codecs
+import mmap
 import re
 from typing import TYPE_CHECKING
 
@@ -11,12 +12,10 @@ import pymupdf
 
 from inboxd.core.page_size import Size, fitted
 from inboxd.core.showing import one_line
-from inboxd.rooms.render.documents import Drawn, Unreadable
+from inboxd.rooms.render.documents import Drawn, Unreadable, mapped
 from inboxd.rooms.render.scan import scan
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
 NO_IMAGE_DRAWN = "the page holds an image, but nothing was drawn"
@@ -37,6 +36,7 @@ _LOST = re.compile(
 )
 _ERRORS = (RuntimeError, ValueError, pymupdf.mupdf.FzErrorBase)
 
+codecs.lookup("raw_unicode_escape")  # PyMuPDF looks it up late, when nothing can be loaded any more
 pymupdf.TOOLS.mupdf_display_errors(False)
 pymupdf.TOOLS.mupdf_display_warnings(False)
 
@@ -44,18 +44,18 @@ pymupdf.TOOLS.mupdf_display_warnings(False)
 class PdfDocument:
     """A PDF; scripts, links, launch actions and attachments in it are left alone."""
 
-    def __init__(self, path: Path, *, max_pages: int, max_pixels: int, longest_edge: int) -> None:
-        """Open it, mending what can be mended.
+    def __init__(self, fd: int, *, max_pages: int, max_pixels: int, longest_edge: int) -> None:
+        """Open the file `fd`, which stays the caller's, mending what can be mended.
 
         `max_pixels` bounds an image that is decoded without MuPDF, which decodes larger ones in strips.
 
         Raises:
             Unreadable: it is encrypted, corrupt, without pages, of too many, or no PDF at all.
-            OSError: the file is not there.
+            OSError: the file can't be read.
         """
         self._max_pixels = max_pixels
         self._longest_edge = longest_edge
-        self._pdf = _opened(path)
+        self._pdf = _opened(fd)
         try:
             self.pages = self._counted(max_pages)
             self._notes = self._about()
@@ -171,21 +171,15 @@ class _Samples:
         }
 
 
-def _opened(path: Path) -> pymupdf.Document:
-    """The document at `path`, whatever bytes its name is made of."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def _opened(fd: int) -> pymupdf.Document:
     pymupdf.TOOLS.reset_mupdf_warnings()
     try:
-        pdf = pymupdf.open(f"/proc/self/fd/{fd}", filetype="pdf")
-    except pymupdf.EmptyFileError as error:
-        raise Unreadable("empty: 0 bytes") from error
+        pdf = pymupdf.open(stream=memoryview(mapped(fd, mmap.PROT_READ)), filetype="pdf")
     except pymupdf.mupdf.FzErrorSystem as error:
         raise MemoryError from error
     except _ERRORS as error:
         said = re.search(r"(?:format|syntax|library|argument) error: ([^\n]+)", pymupdf.TOOLS.mupdf_warnings())
         raise Unreadable(f"corrupt: no PDF can be made out in it{f' ({said[1]})' if said else ''}") from error
-    finally:
-        os.close(fd)
     return pdf
 
 

@@ -36,6 +36,11 @@ class RenderPool:
         """Processes that were lost since the start."""
         return self._crew.deaths
 
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        """What this machine can't give the processes' sandbox, in words for a person; known once they are started."""
+        return self._crew.lacks
+
     async def start(self) -> None:
         """Start the processes.
 

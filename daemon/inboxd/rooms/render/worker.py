@@ -1,7 +1,7 @@
 """A render process: `python -P -m inboxd.rooms.render.worker WIRE SHEETS`, two descriptors, serves the daemon.
 
-It opens and draws what it is told to, one request at a time. Whatever a file does to it (crash, hang, hunger) ends
-this process and nothing else.
+It opens and draws the files that are handed to it open, one request at a time. Whatever a file does to it (crash,
+hang, hunger) ends this process and nothing else; a file that takes it over finds itself in a sandbox.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import socket
 import sys
 from typing import TYPE_CHECKING
 
-from inboxd.rooms.render import confinement
+from inboxd.rooms.render import confinement, sandbox
 from inboxd.rooms.render.documents import Unreadable
 from inboxd.rooms.render.messages import (
     MAX_PACKET,
@@ -46,19 +46,24 @@ def main() -> None:
 
     easel = Easel(setup, int(sys.argv[2]))
     confinement.limit(setup.memory_bytes)
-    wire.send(packed(Ready()))
-    while packet := wire.recv(MAX_PACKET):
-        reply = _answer(easel, request_in(packet))
+    wire.send(packed(Ready(sandbox.enter())))
+    while True:
+        packet, fds, _, _ = socket.recv_fds(wire, MAX_PACKET, 1)
+        if not packet:
+            return
+        reply = _answer(easel, request_in(packet), fds[0]) if fds else Exhausted("open files")
+        for fd in fds:
+            os.close(fd)
         wire.send(packed(reply))
         if isinstance(reply, Exhausted):
             return  # whatever is left of this process is not worth saving
 
 
-def _answer(easel: Easel, request: Request) -> Reply:
+def _answer(easel: Easel, request: Request, fd: int) -> Reply:
     try:
         if isinstance(request, OpenDocument):
-            return DocumentOpened(easel.open(request.path, request.kind).pages)
-        return easel.draw(request)
+            return DocumentOpened(easel.open(fd, request.kind).pages)
+        return easel.draw(fd, request)
     except Unreadable as error:
         return Unfit(str(error), permanent=True)
     except MemoryError:
