@@ -52,7 +52,7 @@ for count in (1, 2, 4, 8):
     if count > 1:
         SECTIONS[f"gpus-{count}-killed"] = (90, gpu_daemon.daemon(gpus=count, vision="true", kill=True))
         SECTIONS[f"tensor-{count}"] = (90, gpu_daemon.daemon(gpus=count, tensor=count, vision="true"))
-LIMIT_S = 240
+LIMIT_S = 280
 """Seconds that one section may take, however many are left."""
 
 
@@ -99,6 +99,12 @@ ENVIRONMENT = {
     "VLLM_PIXTRAL_FA": "1",  # of the pack of vLLM 0.26 that the bench was first run with
     "VLLM_WORKER_MULTIPROCESSING_METHOD": "fork",  # spares the engine core the imports
     "TOKENIZERS_PARALLELISM": "false",
+    # A program that dies in NVLink multicast can take GPUs along that others share; vLLM would use it between two.
+    "NCCL_NVLS_ENABLE": "0",
+    "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1",
+    "NVSHMEM_DISABLE_NVLS": "1",
+    "VLLM_ALLREDUCE_USE_SYMM_MEM": "0",
+    "VLLM_USE_NCCL_SYMM_MEM": "0",
 }
 
 
@@ -143,7 +149,10 @@ def _in_a_fork(bench: Bench, section: Callable[[Bench], None], seconds: float) -
 
 def _last_words(bench: Bench) -> None:
     """The end of a failed section's logs, into OUT/failures.txt and onto the terminal."""
-    logs = [bench.out / f"{bench.section}.log", *sorted(bench.scratch.glob(f"state-{bench.section}-*/vllm*.log"))]
+    logs = [
+        bench.out / f"{bench.section}.log",
+        *(log for state in bench.states() for log in sorted(state.glob("vllm*.log"))),
+    ]
     for log in filter(Path.is_file, logs):
         end = "\n".join(log.read_text(errors="replace").splitlines()[-25:])
         with (bench.out / "failures.txt").open("a") as file:
@@ -211,7 +220,9 @@ def _compared(rows: list[dict[str, Any]]) -> Iterator[str]:
             yield f"{section}: CPU s a page {parts['cpu_s_a_page']}, cores a GPU {parts['cores_a_gpu']}"
             yield f"{section}: in the middle cores {parts['cores_middle']}; bottleneck: {parts['bottleneck']}"
         if daemon:
-            told = {key: value for key, value in daemon.items() if key.startswith(("pages_", "shares", "exit"))}
+            told = {
+                key: value for key, value in daemon.items() if key.startswith(("pages_", "shares", "exit", "missing"))
+            }
             yield f"{section}: {told}"
         if killed := kinds.get("killed"):
             told = {key: killed[key] for key in ("pages_done_then", "back_after_s", "pages_by_deaths", "timeline")}

@@ -52,11 +52,15 @@ def daemon(gpus: int = 1, tensor: int = 1, kill: bool = False, **profile: Any) -
             began, spent = time.monotonic(), cpu()
             code = cli.main(["run", "--config", str(config), *([] if kill else ["--until-drained"])])
             wall = time.monotonic() - began
+        killed["ended"] = True
         parts.close()
         shutil.copy(settings.ledger_path, bench.out / f"{bench.section}.sqlite")
-        once = delivered_once(inbox)
-        bench.record("daemon", exit=code, life_s=round(wall, 1), shares=_SHARED["read"], **once)
-        bench.say("DAEMON", {"exit": code, "life_s": round(wall, 1), "shares": dict(_SHARED["read"]), **once})
+        facts = {"exit": int(code), "life_s": round(wall, 1), "shares": dict(_SHARED["read"]), **delivered_once(inbox)}
+        facts["missing"] = [missing for (missing,) in _ask(settings.ledger_path, MISSING)]
+        bench.record("daemon", **facts)
+        bench.say("DAEMON", facts)
+        if not any(facts["shares"].values()):
+            raise RuntimeError(f"the daemon read nothing, and ended with {int(code)}")
         told = _from_ledger(bench, settings.ledger_path, gauge, cpu() - spent)
         _by_part(bench, parts, gauge, gpus, **told)
         if kill:
@@ -88,11 +92,8 @@ def delivered_once(inbox: Path) -> dict[str, int]:
 
 def partial(bench: Bench) -> None:
     """What a section that ran out of time had reached, from its ledger."""
-    ledgers = sorted(
-        bench.scratch.glob(f"state-{bench.section}-*/ledger.sqlite"), key=lambda path: path.stat().st_mtime
-    )
     with suppress(IndexError, sqlite3.Error, ZeroDivisionError, TypeError):
-        _from_ledger(bench, ledgers[-1], None, 0.0, cut="out of time")
+        _from_ledger(bench, bench.states()[-1] / "ledger.sqlite", None, 0.0, cut="out of time")
 
 
 def _show(gpus: int) -> None:
@@ -149,9 +150,10 @@ def _kill(path: Path, pages: int, killed: dict[str, Any]) -> None:
     victim = max(_front_ends())
     killed.update(pid=victim, at=time.time(), pages_done=_count(path, DONE))
     os.killpg(victim, signal.SIGKILL)
-    while time.time() < killed["at"] + BACK_S and not (_count(path, BACK) and not _count(path, OPEN)):
+    while time.time() < killed["at"] + BACK_S and not (_count(path, BACK) > 0 and _count(path, OPEN) == 0):
         time.sleep(0.2)
-    os.kill(os.getpid(), signal.SIGTERM)
+    if "ended" not in killed:
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _front_ends() -> Iterator[int]:
@@ -165,7 +167,7 @@ def _front_ends() -> Iterator[int]:
 def _count(path: Path, query: str) -> int:
     with suppress(sqlite3.Error):
         return int(_ask(path, query)[0][0])
-    return 0
+    return -1
 
 
 def _comeback(bench: Bench, path: Path, killed: dict[str, Any]) -> None:
@@ -228,6 +230,7 @@ def _unix(day: float) -> float:
 
 DONE = "SELECT count(*) FROM pages WHERE finished IS NOT NULL"
 BACK = "SELECT count(*) FROM events WHERE event = 'engines complete'"
+MISSING = "SELECT detail FROM events WHERE event = 'engines missing' ORDER BY id"
 OPEN = "SELECT count(*) FROM files WHERE finished IS NULL"
 SQL_ENDS = "SELECT julianday(finished) FROM pages WHERE finished IS NOT NULL"
 SQL_START = "SELECT julianday(min(claimed)) FROM pages"

@@ -76,6 +76,11 @@ class Bench:
         with (self.out / "results.jsonl").open("a") as file:
             file.write(json.dumps({"kind": kind, "section": self.section, **facts}, default=str) + "\n")
 
+    def states(self) -> list[Path]:
+        """The state folders that this call's section has made, the latest last."""
+        made = {int(path.name.rpartition("-")[2]): path for path in self.scratch.glob(f"state-{self.section}-[0-9]*")}
+        return [made[at] for at in sorted(made) if at >= BEGAN * 1e9]
+
     def lengths(self, count: int) -> list[int]:
         return [1 + length // 50 for length in gpu_pages.lengths(count)] if self.dry else gpu_pages.lengths(count)
 
