@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
-import os
-import socket
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,8 +32,6 @@ from inboxd.rooms.render.sheets import Sheets, sheet_bytes
 
 DEPTH = 2
 """Errands in a process's hands: the one it is on, and one more, so that it never waits for the daemon's attention."""
-
-_OURS = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}  # no fault of the file that can't be opened
 
 START_TIMEOUT = 120.0  # seconds; loading takes less than one of CPU, on a machine that may have much else to do
 
@@ -84,9 +79,9 @@ class RenderProcess:
         self._errands: deque[Errand] = deque()
         self._ready: asyncio.Future[None] = self._loop.create_future()
         self._retiring = False
+        self._is_deaf = False  # it hung up before the last errand reached it
         self._end: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self.lacks: tuple[str, ...] = ()  # what its sandbox is without, in words
         self._sheets = Sheets(sheet_bytes(setup.longest_edge, setup.grid), self._sheet_returned)
         try:
             self._child = Child(self._sheets.fd)
@@ -107,7 +102,7 @@ class RenderProcess:
     @property
     def has_room(self) -> bool:
         """Whether it can take an errand."""
-        return self._end is None and self.load < DEPTH and self._sheets.any_free
+        return self._end is None and not self._is_deaf and self.load < DEPTH and self._sheets.any_free
 
     async def ready(self) -> None:
         """Wait until it has loaded.
@@ -119,26 +114,15 @@ class RenderProcess:
 
     def take(self, errand: Errand) -> None:
         """Do an errand, after the one that it is on. Needs room."""
-        try:
-            # It may be any file, of `inboxd ocr`: a pipe that nobody writes to must not be waited for.
-            fd = os.open(errand.path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-        except OSError as error:
-            if error.errno in _OURS:
-                errand.answer.set_exception(RendererDied(f"could not be handed the file ({error.strerror})"))
-            else:
-                why = f"cannot be read from the spool: {error.strerror}"
-                errand.answer.set_result(Unfit(why, permanent=False))
-            return
         self.path = errand.path
         self._errands.append(errand)
         request: OpenDocument | RenderPage
         if errand.number:
             errand.sheet = self._sheets.take()
-            request = RenderPage(errand.kind, errand.number, errand.sheet)
+            request = RenderPage(errand.path, errand.kind, errand.number, errand.sheet)
         else:
-            request = OpenDocument(errand.kind)
-        self._send(packed(request), self._page_timeout if self.load == 1 else None, fd)
-        os.close(fd)
+            request = OpenDocument(errand.path, errand.kind)
+        self._send(packed(request), self._page_timeout if self.load == 1 else None)
 
     def retire(self) -> None:
         """End once the errands in its hands are done; none are given to it any more."""
@@ -150,22 +134,19 @@ class RenderProcess:
         """Kill it, and wait until it is no more. Idempotent."""
         await asyncio.shield(self._finish("was not needed any more"))
 
-    def _send(self, packet: bytes, timeout: float | None, *fds: int) -> None:
+    def _send(self, packet: bytes, timeout: float | None) -> None:
         try:
-            socket.send_fds(self._child.wire, [packet], fds)
-        except OSError:  # it has hung up, and never saw this
-            self._finish("", innocent=True)
-            return
+            self._child.wire.send(packet)
+        except OSError:  # its last words, or its end, are still to be heard
+            self._is_deaf = True
         if timeout is not None:
             self._timer = self._loop.call_later(timeout, self._finish, f"gave no answer within {timeout:g} s")
 
     def _on_packet(self) -> None:
         try:
-            packet = self._child.wire.recv(MAX_PACKET)
+            packet = self._received()
         except BlockingIOError:
             return
-        except OSError:  # it left with a request unread
-            packet = b""
         if not packet:
             self._finish("")
             return
@@ -173,6 +154,13 @@ class RenderProcess:
             self._heard(reply_in(packet))
         except (msgspec.DecodeError, _Nonsense):
             self._finish("gave an answer that makes no sense")
+
+    def _received(self) -> bytes:
+        """Its next packet; nothing where it has hung up."""
+        try:
+            return self._child.wire.recv(MAX_PACKET)
+        except ConnectionResetError:  # it left with a request unread: said once, and before its last words
+            return self._child.wire.recv(MAX_PACKET)
 
     def _heard(self, reply: Reply) -> None:
         """Act on a reply. A hostile file may be speaking: nothing is taken on trust.
@@ -187,7 +175,6 @@ class RenderProcess:
         if not self._ready.done():
             if not isinstance(reply, Ready):
                 raise _Nonsense
-            self.lacks = tuple(map(one_line, reply.lacks))
             self._ready.set_result(None)
         elif self._errands:
             errand = self._errands[0]
@@ -223,16 +210,16 @@ class RenderProcess:
                 return PageImage(pixels, size.width, size.height, reply.ink, warnings)
         raise _Nonsense
 
-    def _finish(self, why: str, *, innocent: bool = False) -> asyncio.Task[None]:
-        """Begin the end: `why`, or "" when it has ended by itself; `innocent` is the errand that it was not yet on."""
+    def _finish(self, why: str) -> asyncio.Task[None]:
+        """Begin the end: `why`, or "" when it has ended by itself."""
         if self._end is None:
             self._loop.remove_reader(self._child.wire)
             if self._timer:
                 self._timer.cancel()
-            self._end = self._loop.create_task(self._bury(why, innocent))
+            self._end = self._loop.create_task(self._bury(why))
         return self._end
 
-    async def _bury(self, why: str, innocent: bool) -> None:
+    async def _bury(self, why: str) -> None:
         # On a thread, since a giant takes its time to die.
         manner = await asyncio.to_thread(self._child.bury, kill=bool(why))
         how = why or manner
@@ -240,7 +227,8 @@ class RenderProcess:
         if not self._ready.done():
             self._ready.set_exception(RendererDied(how))
             self._ready.exception()  # it may be that nobody waits
-        blamed = None if innocent or not self._errands else self._errands.popleft()
+        reached = self.load - 1 if self._is_deaf else self.load
+        blamed = self._errands.popleft() if reached > 0 else None
         self._on_end(self, how, blamed, list(self._errands))
 
     def _sheet_returned(self) -> None:
