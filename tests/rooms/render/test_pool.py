@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -181,13 +182,12 @@ def test_mupdf_running_out_of_memory_costs_the_renderer(good: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_document_that_kills_the_renderer_is_refused_as_such(tmp_path: Path) -> None:
-    pipe = tmp_path / "never"
-    os.mkfifo(pipe)  # opening it waits for a writer that never comes
-
+def test_a_document_that_kills_the_renderer_is_refused_as_such(good: Path) -> None:
     async def main() -> None:
         async with running(page_timeout=1) as pool:
-            refused = await pool.open(pipe, Kind.PDF)
+            (pid,) = children()
+            os.kill(pid, signal.SIGSTOP)
+            refused = await pool.open(good, Kind.PDF)
             assert refused == Refused("the renderer gave no answer within 1 s while opening it", died=True)
 
     asyncio.run(main())
@@ -356,7 +356,7 @@ def test_a_renderer_is_confined_before_it_sees_a_document() -> None:
             for name, bound in (("core file size", 0), ("open files", 64)):
                 (line,) = (line for line in limits.splitlines() if line.startswith(f"Max {name}"))
                 assert line.removeprefix(f"Max {name}").split()[:2] == [str(bound)] * 2
-            for name in ("address space", "file size"):
+            for name in ("data size", "file size", "processes"):
                 (line,) = (line for line in limits.splitlines() if line.startswith(f"Max {name}"))
                 assert "unlimited" not in line
             assert int(Path(f"/proc/{pid}/oom_score_adj").read_text()) >= 800
@@ -395,6 +395,47 @@ def test_a_file_that_is_not_there_may_come_back(tmp_path: Path) -> None:
             assert refused == Refused("cannot be read from the spool: No such file or directory")
             failure = await pool.render(tmp_path / "gone", Kind.PNG, 1)
             assert failure == PageFailure("cannot be read from the spool: No such file or directory")
+
+    asyncio.run(main())
+
+
+def test_a_name_that_is_not_utf8_is_no_obstacle(tmp_path: Path, good: Path) -> None:
+    odd = good.rename(tmp_path / "\udcff\udcfe\n.pdf")
+
+    async def main() -> None:
+        async with running() as pool:
+            assert await pool.open(odd, Kind.PDF) == Opened(20)
+
+    asyncio.run(main())
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "never"
+    os.mkfifo(pipe)  # nobody ever writes to it
+
+    async def main() -> None:
+        async with running() as pool:
+            for path in (pipe, tmp_path):
+                assert isinstance(await pool.open(path, Kind.PDF), Refused)
+                assert isinstance(await pool.render(path, Kind.PNG, 1), PageFailure)
+            assert pool.deaths == 0
+
+    asyncio.run(main())
+
+
+def test_a_daemon_without_free_descriptors_blames_no_file(good: Path) -> None:
+    async def main() -> None:
+        async with running() as pool:
+            soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+            try:
+                refused = await pool.open(good, Kind.PDF)
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            assert isinstance(refused, Refused)
+            assert refused.died
+            assert "Too many open files" in refused.reason
+            assert await all_pages(pool, good)
 
     asyncio.run(main())
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import os
+import socket
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,6 +35,8 @@ from inboxd.rooms.render.sheets import Sheets, sheet_bytes
 
 DEPTH = 2
 """Errands in a process's hands: the one it is on, and one more, so that it never waits for the daemon's attention."""
+
+_OURS = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}  # no fault of the file that can't be opened
 
 START_TIMEOUT = 120.0  # seconds; loading takes less than one of CPU, on a machine that may have much else to do
 
@@ -82,6 +87,7 @@ class RenderProcess:
         self._is_deaf = False  # it hung up before the last errand reached it
         self._end: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self.lacks: tuple[str, ...] = ()  # what its sandbox is without, in words
         self._sheets = Sheets(sheet_bytes(setup.longest_edge, setup.grid), self._sheet_returned)
         try:
             self._child = Child(self._sheets.fd)
@@ -114,15 +120,26 @@ class RenderProcess:
 
     def take(self, errand: Errand) -> None:
         """Do an errand, after the one that it is on. Needs room."""
+        try:
+            # It may be any file, of `inboxd ocr`: a pipe that nobody writes to must not be waited for.
+            fd = os.open(errand.path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        except OSError as error:
+            if error.errno in _OURS:
+                errand.answer.set_exception(RendererDied(f"could not be handed the file ({error.strerror})"))
+            else:
+                why = f"cannot be read from the spool: {error.strerror}"
+                errand.answer.set_result(Unfit(why, permanent=False))
+            return
         self.path = errand.path
         self._errands.append(errand)
         request: OpenDocument | RenderPage
         if errand.number:
             errand.sheet = self._sheets.take()
-            request = RenderPage(errand.path, errand.kind, errand.number, errand.sheet)
+            request = RenderPage(errand.kind, errand.number, errand.sheet)
         else:
-            request = OpenDocument(errand.path, errand.kind)
-        self._send(packed(request), self._page_timeout if self.load == 1 else None)
+            request = OpenDocument(errand.kind)
+        self._send(packed(request), self._page_timeout if self.load == 1 else None, fd)
+        os.close(fd)
 
     def retire(self) -> None:
         """End once the errands in its hands are done; none are given to it any more."""
@@ -134,9 +151,9 @@ class RenderProcess:
         """Kill it, and wait until it is no more. Idempotent."""
         await asyncio.shield(self._finish("was not needed any more"))
 
-    def _send(self, packet: bytes, timeout: float | None) -> None:
+    def _send(self, packet: bytes, timeout: float | None, *fds: int) -> None:
         try:
-            self._child.wire.send(packet)
+            socket.send_fds(self._child.wire, [packet], fds)
         except OSError:  # its last words, or its end, are still to be heard
             self._is_deaf = True
         if timeout is not None:
@@ -175,6 +192,7 @@ class RenderProcess:
         if not self._ready.done():
             if not isinstance(reply, Ready):
                 raise _Nonsense
+            self.lacks = tuple(map(one_line, reply.lacks))
             self._ready.set_result(None)
         elif self._errands:
             errand = self._errands[0]
