@@ -74,6 +74,8 @@ async def _page(pool: RenderPool, engine: Engine, by: ReadBy, file: Path, kind: 
     if isinstance(image, PageFailure):
         return lastword.unread(number, image.reason, by, attempts=1)
     text = await engine.read(image)
+    if isinstance(text, PageFailure) and text.died:  # perhaps of what another page did
+        text = await engine.read(image, attempt=2)
     seconds = time.monotonic() - began
     if isinstance(text, PageFailure):
         return lastword.unread(number, text.reason, by, attempts=1, seconds=seconds)

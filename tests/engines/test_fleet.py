@@ -277,6 +277,22 @@ def test_a_defect_in_a_rebuild_is_told_and_tried_again() -> None:
     asyncio.run(lose())
 
 
+def test_one_that_hangs_keeps_no_sample_from_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Mute(Held):
+        async def memory(self) -> MemorySample | None:
+            await asyncio.Event().wait()
+            return None
+
+    async def look() -> None:
+        fleet = fleet_of(Mute(2), Held(6))
+        await fleet.start()
+        assert await fleet.memory() == MemorySample(host_rss=10, gpu_used=6, kv_used=0.6)
+        await fleet.close()
+
+    monkeypatch.setattr(fleets, "SAMPLE_S", 0.05)
+    asyncio.run(look())
+
+
 def test_memory_adds_up_and_the_fullest_cache_counts() -> None:
     async def look() -> None:
         fleet = fleet_of(Held(2), Held(6))

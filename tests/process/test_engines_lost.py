@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -163,6 +164,20 @@ def test_when_all_are_gone_for_good_the_daemon_ends_with_the_reason(stage: Stage
     assert stage.daemon.process.wait(120) == 78, stage.daemon.log()
     assert stage.daemon.sql("SELECT reason FROM runs") == [("left fell off the bus",)]
     assert stage.daemon.sql("SELECT count(*) FROM pages WHERE state = 'in_flight'") == [(0,)]
+
+
+def test_reading_once_outlives_one_engine_too(stage: Stage, tmp_path: Path) -> None:
+    with pymupdf.open() as document:
+        for _ in range(2 * PLACES):
+            document.new_page(width=200, height=120).insert_text((20, 60), "once")
+        document.save(tmp_path / "once.pdf")
+    command = [*INBOXD, "ocr", str(tmp_path / "once.pdf"), "--config", str(stage.daemon.config), "--format", "json"]
+    with subprocess.Popen(command, env={**os.environ, **stage.env}, stdout=subprocess.PIPE, text=True) as reading:
+        stage.fill()
+        stage.kill("left")
+        stage.go()
+        printed, _ = reading.communicate(timeout=60)
+    assert [page["state"] for page in json.loads(printed)["pages"]] == ["ok"] * 2 * PLACES
 
 
 @pytest.mark.slow

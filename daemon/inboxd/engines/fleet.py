@@ -7,6 +7,7 @@ the fleet is lost when the last of them is.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
@@ -25,6 +26,9 @@ GPU may end. After five deaths in a row without a page read in between it stays 
 
 START_S = 1800.0
 """Seconds that a rebuild may take; as the reading room allows the first start."""
+
+SAMPLE_S = 60.0
+"""Seconds that one engine may take to tell of its memory: half of what the checkup allows all of them."""
 
 STARTING = "it is starting"
 
@@ -135,7 +139,8 @@ class Fleet:
 
     async def memory(self) -> MemorySample | None:
         """Bytes and counts added up, shares as of the fullest engine; None where no engine has any."""
-        samples = [sample for member in self._present if (sample := await member.engine.memory()) is not None]
+        told = await asyncio.gather(*(_sample(member.engine) for member in self._present))
+        samples = [sample for sample in told if sample is not None]
         return _together(samples) if samples else None
 
     async def relieve(self) -> str:
@@ -203,6 +208,14 @@ class Fleet:
                 await member.engine.close()
             tries += 1
         log.info("one engine is back", engine=member.name, engines=len(self._present))
+
+
+async def _sample(engine: Engine) -> MemorySample | None:
+    """What the engine tells of its memory; None from one that hangs, which its pages will show."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(SAMPLE_S):
+            return await engine.memory()
+    return None
 
 
 def _together(samples: Sequence[MemorySample]) -> MemorySample:
