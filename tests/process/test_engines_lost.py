@@ -30,7 +30,8 @@ class Stage:
         (package / "METADATA").write_text("Metadata-Version: 2.1\nName: twins\nVersion: 1\n")
         (package / "entry_points.txt").write_text("[inboxd.engines]\ntwins = tests.process.twins:create\n")
         self.daemon = Daemon(root, engine="twins", more="[retry]\nfirst_delay = 0.1\nmax_delay = 0.1")
-        self.env = {"PYTHONPATH": f"{ROOT}:{package.parent}", FOLDER: str(self.folder)}
+        path = os.pathsep.join([str(ROOT), str(package.parent), os.environ.get("PYTHONPATH", "")])
+        self.env = {"PYTHONPATH": path, FOLDER: str(self.folder)}
 
     def start(self, *options: str, **env: str) -> None:
         self.daemon.start(*options, env=self.env | env)
