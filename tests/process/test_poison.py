@@ -1,0 +1,134 @@
+"""Pages that kill, hang or starve whoever touches them: they are named and given up, and cost nobody else a page."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pymupdf
+import pytest
+from tests.process.daemon import Daemon, output
+from tests.rooms.render.hostile import endless, voracious
+
+PLUGIN = Path(__file__).with_name("plugin")
+DEATHS = 3
+RED, GREEN, BLUE = (1, 0, 0), (0, 1, 0), (0, 0, 1)
+QUICK = "[retry]\nfirst_delay = 0.1\nmax_delay = 0.1\n[health]\ninterval = 3600"
+
+pytestmark = pytest.mark.slow
+
+
+def with_plugin() -> dict[str, str]:
+    path = [str(PLUGIN), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {"PYTHONPATH": os.pathsep.join(path)}
+
+
+def made(path: Path, *fills: Sequence[float] | None, title: str = "") -> None:
+    """A PDF with a line of text on each page, and a patch of a colour where one is given."""
+    with pymupdf.open() as document:
+        document.set_metadata({"title": title})
+        for number, fill in enumerate(fills, 1):
+            page = document.new_page(width=200, height=200)
+            page.insert_text((20, 30), f"page {number} of {path.name}")
+            if fill is not None:
+                page.draw_rect(pymupdf.Rect(50, 50, 150, 150), fill=fill, color=fill)
+        path.write_bytes(document.tobytes())
+
+
+def pages(daemon: Daemon, name: str) -> list[tuple[str, str]]:
+    """State and reason of each page, as the output beside the original has them."""
+    return [(page["state"], page["reason"]) for page in output(daemon.inbox / name)["pages"]]
+
+
+def starts(daemon: Daemon) -> int:
+    """How often an engine was started."""
+    return len((daemon.state / "engine-starts").read_text().splitlines())
+
+
+def said(daemon: Daemon, words: str) -> int:
+    """How many lines of the log have these words."""
+    return sum(words in line for path in daemon.root.glob("*.log") for line in path.read_text().splitlines())
+
+
+def deaths(daemon: Daemon) -> dict[tuple[str, int], int]:
+    """By file and page: how many processes died with it."""
+    rows = daemon.sql("SELECT f.name, p.number, p.deaths FROM pages p JOIN files f ON f.id = p.file WHERE p.deaths > 0")
+    return {(bytes(name).decode(), number): count for name, number, count in rows}
+
+
+def good(daemon: Daemon, *names: str) -> None:
+    for name in names:
+        assert pages(daemon, name) == [("ok", "")] * 2, daemon.log()
+
+
+def dropped(daemon: Daemon, fill: Sequence[float]) -> list[str]:
+    """A micro-batch's worth of pages, the second of which is poison; the names of the good files."""
+    names = ["a.pdf", "b.pdf", "c.pdf"]
+    for name in names:
+        made(daemon.inbox / name, None, None)
+    made(daemon.inbox / "poison.pdf", None, fill)
+    return names
+
+
+@pytest.mark.parametrize(
+    ("fill", "how"), [(RED, "engine died (-11)"), (BLUE, "did not answer"), (GREEN, "engine died (-9)")]
+)
+def test_a_page_that_costs_the_engine_its_process(tmp_path: Path, fill: Sequence[float], how: str) -> None:
+    daemon = Daemon(tmp_path, engine="fragile", more=QUICK)
+    config = daemon.config.read_text()
+    daemon.config.write_text(config.replace('name = "fragile"', 'name = "fragile"\npage_timeout = 1.0'))
+    names = dropped(daemon, fill)
+    assert daemon.drain(env=with_plugin()) == 0, daemon.log()
+    good(daemon, *names)
+    (first, second) = pages(daemon, "poison.pdf")
+    assert first == ("ok", "")
+    assert second[0] == "failed" and "each time" in second[1], second
+    died_with = deaths(daemon)
+    assert died_with.pop(("poison.pdf", 2)) == DEATHS
+    assert any(name in names for name, _ in died_with), "it was not in one micro-batch with pages of other documents"
+    assert max(died_with.values()) < DEATHS, "an innocent page was read alone, and then could not die"
+    assert starts(daemon) == 1 + DEATHS
+    assert daemon.sql("SELECT exit_code FROM runs") == [(0,)]
+    assert said(daemon, "engine lost") == said(daemon, how) == DEATHS
+
+
+def test_a_page_that_kills_the_daemon_itself(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path, engine="fragile-inside", more=QUICK)
+    names = dropped(daemon, RED)
+    lives = [daemon.drain(env=with_plugin())]
+    while lives[-1] == -9 and len(lives) < 10:  # as systemd would start it again
+        lives.append(daemon.drain(env=with_plugin()))
+    assert lives == [-9] * DEATHS + [0], daemon.log()
+    good(daemon, *names)
+    (first, second) = pages(daemon, "poison.pdf")
+    assert first == ("ok", "")
+    assert second == ("failed", "reading it ended the process each time")
+    assert daemon.sql("SELECT exit_code FROM runs ORDER BY id") == [(None,)] * DEATHS + [(0,)]
+
+
+def test_pages_and_files_that_cost_a_renderer(tmp_path: Path) -> None:
+    limits = f"page_timeout = 3.0\nmemory_bytes = {512 * 1024**2}\nmax_pixels = 1_000_000_000"
+    daemon = Daemon(tmp_path, more=f"{QUICK}\n[render]\nworkers = 2\n{limits}")
+    inbox = daemon.inbox
+    for name in ("a.pdf", "b.pdf"):
+        made(inbox / name, None, None)
+    made(inbox / "crashes.pdf", None, None, title="drawing page 2 kills")
+    made(inbox / "unopenable.pdf", None, title="loading page 1 kills")
+    (inbox / "endless.pdf").write_bytes(endless())
+    (inbox / "hungry.png").write_bytes(voracious(25_000))
+    assert daemon.drain(env=with_plugin()) == 0, daemon.log()
+    good(daemon, "a.pdf", "b.pdf")
+    first, second = pages(daemon, "crashes.pdf")
+    assert first == ("ok", "")
+    assert second == (
+        "failed",
+        f"the renderer crashed (SIGSEGV) while rendering page 2 ({DEATHS} processes died with it)",
+    )
+    told = dict(daemon.sql("SELECT name, reason FROM v_files WHERE state = 'quarantined'"))
+    assert told.keys() == {"unopenable.pdf", "endless.pdf", "hungry.png"}
+    assert f"crashed (SIGSEGV) while opening it ({DEATHS} processes died with it)" in told["unopenable.pdf"]
+    assert "no answer within 3 s while rendering page 1" in told["endless.pdf"]
+    assert "ran out of memory" in told["hungry.png"]
+    assert said(daemon, "renderer lost") == 4 * DEATHS
+    assert daemon.sql("SELECT exit_code FROM runs") == [(0,)]
