@@ -62,10 +62,10 @@ def test_reloading_carries_the_time_that_notify_reload_wants(manager: Manager) -
 
 def test_a_status_is_one_line_and_said_once(manager: Manager) -> None:
     notifier = Notifier(manager.environ)
-    notifier.status("two\nlines  and\udce9 a name")
-    notifier.status("two lines and\udce9 a name")
+    notifier.status("two\nlines  and\udce9\x1b[31m a name")
+    notifier.status("two lines and\udce9\x1b[31m a name")
     notifier.status("")
-    assert manager.heard() == [["STATUS=two lines and\\udce9 a name"]]
+    assert manager.heard() == [[r"STATUS=two lines and\xe9\x1b[31m a name"]]
 
 
 def test_it_is_silent_without_a_manager() -> None:

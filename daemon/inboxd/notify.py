@@ -9,6 +9,8 @@ from collections.abc import Mapping
 
 import structlog
 
+from inboxd.core.showing import one_line
+
 log = structlog.get_logger(__name__)
 
 
@@ -52,7 +54,7 @@ class Notifier:
         self._send(f"EXTEND_TIMEOUT_USEC={int(seconds * 1e6)}")
 
     def _status(self, text: str) -> tuple[str, ...]:
-        line = " ".join(text.split())
+        line = one_line(" ".join(text.split()))
         if not line or line == self._said:
             return ()
         self._said = line

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -91,6 +92,25 @@ def test_show_of_a_hostile_name_writes_nothing_on_the_screen(process: Inboxd, co
         assert f"/srv/scans/{SHOWN}" in ended.out
         assert "\x1b" not in ended.out
         assert "\u202e" not in ended.out
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_what_a_page_says_is_shown_and_not_obeyed(inboxd: Inboxd, config: Path, form: tuple[str, ...]) -> None:
+    page = "before \x1b[2J\x1b]0;title\x07\x1b]8;;http://x\x1b\\ secret \x9b31m \r\x08 \u202e\u061c\u2066 after"
+    with Ledger.open(config.parent / "state" / "ledger.sqlite") as ledger:
+        Clerk(ledger).finished(b"evil.pdf", 1, text=page)
+    for command in (
+        ("search", "secret"),
+        ("search", "after"),
+        ("show", "evil.pdf"),
+        ("sql", "SELECT * FROM pages"),
+        ("sql", "SELECT text FROM pages WHERE text LIKE '%secret%'"),
+    ):
+        ended = inboxd(*command, *form, "--config", config)
+        assert ended.code == 0, ended.err
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u202e\u2066]", ended.out), command
+        if command[0] != "show":
+            assert "secret" in ended.out
 
 
 def test_show_of_nothing_and_of_too_much_says_what_to_do(inboxd: Inboxd, config: Path, clerk: Clerk) -> None:

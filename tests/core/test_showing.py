@@ -8,13 +8,20 @@ from hypothesis import strategies as st
 
 from inboxd.core.showing import one_line, to_json
 
-anything = st.text(st.characters(codec=None) | st.characters(categories=("Cs", "Cc", "Cf", "Zl", "Zp")))
+# Unicode Standard Annex 9, table 2.1 to 2.6: all that turn the direction of what follows.
+TURNING = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+anything = st.text(
+    st.characters(codec=None)
+    | st.characters(categories=("Cs", "Cc", "Cf", "Zl", "Zp"))
+    | st.sampled_from(sorted(TURNING))
+)
 
 
 @given(anything)
 def test_one_line_holds_nothing_that_a_terminal_obeys(text: str) -> None:
     shown = one_line(text)
     assert not any(unicodedata.category(character) in {"Cc", "Cs", "Zl", "Zp"} for character in shown)
+    assert TURNING.isdisjoint(shown)
     shown.encode()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 # Control characters (C1 too: some terminals obey them), lone surrogates, and the marks that break a line or turn
 # its direction on a screen. Joiners and soft hyphens are left alone: honest names use them.
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
