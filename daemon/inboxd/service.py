@@ -232,7 +232,7 @@ class _Life:
                 started.set()
                 await reading.run(claimed)
             await claimed.wait()
-            await desk.release(list(desk.claimed.values()), died=False)
+            await desk.release(list(desk.claimed.values()))
             read.set()
 
         async def ring_at_the_end() -> None:

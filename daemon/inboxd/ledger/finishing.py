@@ -167,15 +167,17 @@ def retry_page(
         happened(conn, event(stamp(now), "page retried", reason, file=row.file, page=row.number))
 
 
-def release_pages(conn: Connection, pages_: Sequence[PageId], *, died: bool, now: float) -> None:
-    """Pages in flight go back unread: their attempt is not counted, unless a process `died` with them."""
+def release_pages(
+    conn: Connection, pages_: Sequence[PageId], *, died: bool, reason: str = "a process died with it", now: float
+) -> None:
+    """Pages in flight go back unread: their attempt is not counted, unless a process `died` with them, for `reason`."""
     for chunk in chunks(pages_):
         statement = _PUT_BACK.where(pages.c.id.in_(chunk))
         if not died:
             statement = statement.values(attempts=pages.c.attempts - 1)
         rows = conn.execute(statement, {"died": int(died)}).all()
         if died:
-            _died(conn, rows, now=now)
+            _died(conn, rows, reason, now=now)
 
 
 def retry_file(
@@ -212,7 +214,7 @@ def release_strays(conn: Connection, run: RunId, *, now: float) -> Strays:
     waits to be tried again is due at once: the clock may have been set back since.
     """
     held = conn.execute(_STRAY, {"run_": run}).all()
-    _died(conn, [row for row in held if row.at_risk], now=now)
+    _died(conn, [row for row in held if row.at_risk], "the daemon died with it", now=now)
     stray = conn.scalars(
         update(files)
         .where(text(when.BEING_READ), files.c.run != run)
@@ -231,9 +233,9 @@ def release_held(conn: Connection, run: RunId, *, now: float) -> None:
     release_files(conn, held, now=now)
 
 
-def _died(conn: Connection, rows: Sequence[AnyRow], *, now: float) -> None:
+def _died(conn: Connection, rows: Sequence[AnyRow], reason: str, *, now: float) -> None:
     at = stamp(now)
-    happened(conn, *(event(at, "page died", "a process died with it", file=row.file, page=row.number) for row in rows))
+    happened(conn, *(event(at, "page died", reason, file=row.file, page=row.number) for row in rows))
 
 
 def _boxes(boxes: Sequence[Box]) -> str | None:

@@ -76,7 +76,8 @@ class Desk:
         self.claimed.update((claim.page, claim) for claim in taken)
         for claim in taken:
             if claim.deaths >= self._policy.deaths:
-                await self.failed(claim, PageFailure("reading it ended the process each time", permanent=True))
+                reason = f"the engine or another process was lost {claim.deaths} times while working on it"
+                await self.failed(claim, PageFailure(reason, permanent=True))
         return [claim for claim in taken if claim.page in self.claimed]
 
     async def admit(self, engine: str, batch: Sequence[Rendered], *, isolated: bool) -> BatchId:
@@ -133,12 +134,13 @@ class Desk:
         )
         self._back(claim)
 
-    async def release(self, taken: Iterable[PageClaim], *, died: bool) -> None:
-        """Put pages back unread: the attempt is not counted, unless an engine `died` with them in flight."""
+    async def release(self, taken: Iterable[PageClaim], *, died: str = "") -> None:
+        """Put pages back unread: the attempt is not counted, unless an engine `died` with them in flight; says how."""
         back = [claim for claim in taken if claim.page in self.claimed]
         if not back:
             return
-        await self._ledger.write(claims.release_pages, [claim.page for claim in back], died=died, now=time.time())
+        pages = [claim.page for claim in back]
+        await self._ledger.write(claims.release_pages, pages, died=bool(died), reason=died, now=time.time())
         for claim in back:
             self._back(claim)
 

@@ -156,7 +156,7 @@ class ReadingRoom:
         await self._close()  # every call still in flight raises EngineLost
         if reads:
             await asyncio.wait(reads)
-        await self._desk.release([rendered.claim for rendered in self._in_flight.values()], died=True)
+        await self._desk.release([rendered.claim for rendered in self._in_flight.values()], died=self._lost.what)
         self._in_flight.clear()
         self._deaths_in_a_row += 1
         if self._deaths_in_a_row > REBUILDS:
@@ -173,7 +173,7 @@ class ReadingRoom:
     async def _drain(self, reads: set[asyncio.Task[None]]) -> None:
         waiting = [rendered.claim for rendered in self._waiting]
         self._waiting.clear()
-        await self._desk.release(waiting, died=False)
+        await self._desk.release(waiting)
         if reads and self._lost is None:
             log.info("finishing the pages in flight", pages=len(reads), at_most_s=self._drain_timeout_s)
             await asyncio.wait(reads, timeout=self._drain_timeout_s)
@@ -181,5 +181,5 @@ class ReadingRoom:
             read.cancel()
         if reads:
             await asyncio.wait(reads)
-        await self._desk.release([rendered.claim for rendered in self._in_flight.values()], died=False)
+        await self._desk.release([rendered.claim for rendered in self._in_flight.values()])
         self._in_flight.clear()
