@@ -34,6 +34,7 @@ def test_a_whole_life(machine: Machine, service: Service) -> None:
     assert "read with patience" in machine.sh(f"cat {INBOX}/a.pdf.md")
     until(lambda: ", 2 read, " in service.property("StatusText"), lambda: service.property("StatusText"))
     assert service.property("StatusText").startswith("idle, ")
+    assert "sandbox" not in "".join(entry["MESSAGE"] for entry in service.entries("MESSAGE"))
 
     began = time.monotonic()
     machine.run("systemctl", "stop", "inboxd")
