@@ -69,7 +69,7 @@ def run(
     """
     if not settings.inbox:
         raise ConfigError("no [[inbox]] is configured", "Add one, with the path of the folder to watch.")
-    settings.state_dir.mkdir(parents=True, exist_ok=True)
+    settings.state_dir.mkdir(mode=0o750, parents=True, exist_ok=True)  # the ledger holds every text
     notifier = Notifier()
     notifier.status("opening the ledger")
     notifier.extend(OPEN_S)

@@ -61,7 +61,7 @@ def test_every_exit_code_is_documented() -> None:
 
 
 def test_links_between_the_documents_lead_somewhere() -> None:
-    for name in ("operators", "configuration", "exit-codes", "sql", "troubleshooting"):
+    for name in ("operators", "configuration", "exit-codes", "sql", "troubleshooting", "security"):
         text = (DOCS / f"{name}.md").read_text()
         for target in re.findall(r"\]\((?!http)([^)#]+)", text):
             assert (DOCS / target).exists(), f"{name}.md → {target}"

@@ -191,9 +191,18 @@ def test_an_edited_or_foreign_json_proves_nothing() -> None:
 
 def test_a_forged_seal_around_nonsense_proves_nothing() -> None:
     for inside in (b'"sha256": []', b'"outputs": 3, "sha256": "' + b"ab" * 32 + b'"', b"[" * 100_000):
-        zeros = b'{\n  "schema": "inboxd/1",\n  "seal": "' + b"0" * 64 + b'",\n' + inside + b"}"
-        forged = zeros.replace(b"0" * 64, sha256(zeros).encode(), 1)
-        assert inboxd_json.proof(forged, "ab" * 32) is None
+        assert inboxd_json.proof(sealed(inside), "ab" * 32) is None
+
+
+def test_no_head_is_taken_apart_that_is_larger_than_ours_ever_are() -> None:
+    inside = b'  "sha256": "' + b"ab" * 32 + b'",\n  "outputs": {}'
+    assert inboxd_json.proof(sealed(inside), "ab" * 32) is not None
+    assert inboxd_json.proof(sealed(inside + b',\n  "more": [' + b"0," * 40_000 + b"0]"), "ab" * 32) is None
+
+
+def sealed(inside: bytes) -> bytes:
+    zeros = b'{\n  "schema": "inboxd/1",\n  "seal": "' + b"0" * 64 + b'",\n' + inside + b',\n  "pages": [\n\n  ]\n}\n'
+    return zeros.replace(b"0" * 64, sha256(zeros).encode(), 1)
 
 
 @given(readings)

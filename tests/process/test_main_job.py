@@ -16,6 +16,7 @@ def test_a_dropped_file_comes_back_as_text_beside_it(tmp_path: Path) -> None:
         daemon.wait_for(scan__pdf="done")
         assert (daemon.inbox / "scan.pdf.md").is_file()
         assert [page["number"] for page in output(daemon.inbox / "scan.pdf")["pages"]] == [1, 2]
+        assert daemon.state.stat().st_mode & 0o007 == 0  # the ledger has the text of every page
 
 
 def test_until_drained_ends_with_zero_though_a_file_is_quarantined(tmp_path: Path) -> None:

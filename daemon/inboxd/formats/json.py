@@ -17,6 +17,8 @@ from inboxd.model import Box, PageReading, PageState, Reading
 
 SCHEMA = "inboxd/1"
 _UNSEALED = b"0" * 64
+_PAGES = b',\n  "pages": [\n'
+_HEAD_MAX = 64 * 1024  # bytes; a forger's file is not taken apart beyond them
 _SEALED = re.compile(rb'\{\n  "schema": "inboxd/1",\n  "seal": "([0-9a-f]{64})",\n')
 
 
@@ -42,7 +44,7 @@ def encode(reading: Reading, beside: Mapping[str, str]) -> bytes:
     }
     lines = [f"  {to_json(key)}: {to_json(value)}" for key, value in head.items()]
     pages = ",\n".join(f"    {to_json(_page(page))}" for page in reading.pages)
-    document = ("{\n" + ",\n".join(lines) + ',\n  "pages": [\n' + pages + "\n  ]\n}\n").encode()
+    document = ("{\n" + ",\n".join(lines) + _PAGES.decode() + pages + "\n  ]\n}\n").encode()
     return document.replace(_UNSEALED, _seal(document), 1)
 
 
@@ -56,8 +58,11 @@ def proof(raw: bytes, sha256: str) -> dict[str, str] | None:
     sealed = _SEALED.match(raw)
     if sealed is None or _seal(raw.replace(sealed[1], _UNSEALED, 1)) != sealed[1]:
         return None
+    head, pages, _ = raw.partition(_PAGES)
+    if not pages or len(head) > _HEAD_MAX:
+        return None
     try:
-        document = json.loads(raw)
+        document = json.loads(head + b"}")
         named, outputs = document["sha256"], document["outputs"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
