@@ -145,8 +145,12 @@ class Scene:
 
     def live(self, fault: str = "") -> int:
         """One life, until all is drained or it dies at `fault`."""
+        return self.command("run", "--until-drained", fault=fault)
+
+    def command(self, *words: str, fault: str = "") -> int:
+        """Any command of inboxd, dying at `fault`."""
         self.lives += 1
-        command = ["run", "--config", str(self.root / "inboxd.toml"), "--until-drained"]
+        command = [words[0], "--config", str(self.root / "inboxd.toml"), *words[1:]]
         return live(command, self.root / f"life-{self.lives}.log", {"INBOXD_FAULT": fault})
 
     def die(self, fault: str) -> None:
@@ -169,6 +173,10 @@ class Scene:
         assert self.live() == 0, self.log()
         for page, said in read.items():
             assert self.pages_read()[page] == said, "a page was read twice"
+        self.check(visible)
+
+    def check(self, visible: dict[Path, bytes]) -> None:
+        """All is as it should be, and what was `visible` before is as it was."""
         self._check_states()
         self._check_outputs(visible)
         self._check_litter()
@@ -300,3 +308,29 @@ def test_killed_while_an_original_moves_to_another_filesystem(tmp_path: Path, fa
         (elsewhere / "keeps the folder from looking like a bare mount point").touch()
         scene.die(fault)
         scene.recover()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["writer.carried_out", "writer.committed"])
+@pytest.mark.parametrize(
+    ("verb", "changes"),
+    [
+        (("requeue", "photo.png"), "SELECT count(*) FROM files WHERE state = 'done'"),
+        (("prune", "--events-days", "1"), "SELECT count(*) FROM events"),
+    ],
+    ids=["requeue", "prune"],
+)
+def test_killed_while_a_person_changes_the_ledger(
+    tmp_path: Path, verb: tuple[str, ...], changes: str, fault: str
+) -> None:
+    scene = Scene(tmp_path)
+    scene.recover()
+    with closing(sqlite3.connect(scene.state / "ledger.sqlite")) as ledger, ledger:
+        ledger.execute("UPDATE events SET at = '2020-01-01 00:00:00.000' WHERE event <> 'seen'")
+    before = scene.sql(changes)
+    assert scene.command(*verb, fault=fault) == -signal.SIGKILL, scene.log()
+    assert (scene.sql(changes) == before) == (fault == "writer.carried_out"), "half of it was done"
+    assert scene.command(*verb) == 0, scene.log()
+    assert scene.sql(changes) != before
+    assert scene.live() == 0, scene.log()
+    scene.check({})
