@@ -255,6 +255,28 @@ def weaken(folder: Path, monkeypatch: pytest.MonkeyPatch, weakening: str) -> Non
     monkeypatch.setattr(sys, "executable", str(impostor))
 
 
+@pytest.mark.parametrize(
+    ("crash", "how"),
+    [("import os; os.abort()", "SIGABRT"), ("import ctypes; ctypes.string_at(0)", "SIGSEGV")],
+)
+def test_a_crash_in_the_sandbox_is_told_as_what_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crash: str, how: str
+) -> None:
+    monkeypatch.setenv("PYTHONFAULTHANDLER", "1")  # as under systemd
+    act = f"def crash(self, fd, kind):\n    {crash}\nimport ctypes\n"
+    weaken(tmp_path, monkeypatch, f"{act}from inboxd.rooms.render import easel\neasel.Easel.open = crash")
+
+    async def main() -> Opened | Refused:
+        pool = RenderPool(config.Render(), 1, EDGE, 1)
+        await pool.start()
+        try:
+            return await pool.open(NASTY / "rot90.pdf", Kind.PDF)
+        finally:
+            await pool.close()
+
+    assert asyncio.run(main()) == Refused(f"the renderer crashed ({how}) while opening it", died=True)
+
+
 # ------------------------------------------------------------------------------------------------ its proper work
 
 
