@@ -1,5 +1,6 @@
 """PDF pages, made here, come out as a viewer shows them, at the model's size; what is missing from them is said."""
 
+import os
 import zlib
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,14 @@ def test_pixels_outlive_the_document(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------------------------------------ refusals
+
+
+def test_what_mupdf_cannot_hold_is_refused_by_how_much(tmp_path: Path) -> None:
+    path = tmp_path / "giant.pdf"
+    path.write_bytes(with_page()[0].tobytes())
+    os.truncate(path, 2**31 + 9)  # a hole: it takes no room
+    with path.open("rb") as file, pytest.raises(Unreadable, match=r"too large: .* 2,147,483,657 bytes, 10 more"):
+        PdfDocument(file.fileno(), max_pages=1, max_pixels=10**8, longest_edge=EDGE)
 
 
 def test_an_owner_password_is_no_obstacle_and_a_user_password_is_named(tmp_path: Path) -> None:

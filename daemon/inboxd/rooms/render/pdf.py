@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import mmap
+import os
 import re
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 NO_IMAGE_DRAWN = "the page holds an image, but nothing was drawn"
 NO_TEXT_DRAWN = "the page holds text, but nothing was drawn"
 
+_LARGEST = 2**31 - 1  # bytes: MuPDF 1.28 crashes when it looks for the end of a longer file in memory
 _PROBED = 32  # pages of which one must load, or the document is broken
 _COVERS = 0.5  # of the page: an image that large is what the page is about
 _SILENT = ("JPXDecode", "JBIG2Decode")  # a broken stream of these can come out white without a word
@@ -172,6 +174,9 @@ class _Samples:
 
 
 def _opened(fd: int) -> pymupdf.Document:
+    size = os.fstat(fd).st_size
+    if size > _LARGEST:
+        raise Unreadable(f"too large: a PDF of {size:,} bytes, {size - _LARGEST:,} more than can be read")
     pymupdf.TOOLS.reset_mupdf_warnings()
     try:
         pdf = pymupdf.open(stream=memoryview(mapped(fd, mmap.PROT_READ)), filetype="pdf")
