@@ -99,6 +99,20 @@ def test_a_page_that_costs_the_engine_its_process(tmp_path: Path, fill: Sequence
     assert said(daemon, "engine lost") == said(daemon, how) == DEATHS
 
 
+def test_a_document_of_nothing_but_poison_costs_that_document(tmp_path: Path) -> None:
+    """Not the daemon, which gives up on an engine that dies again and again, and then is not started again."""
+    daemon = Daemon(tmp_path, engine="fragile", more=QUICK)
+    made(daemon.inbox / "poison.pdf", *[RED] * 4)
+    assert daemon.drain(env=with_plugin()) == 0, daemon.log()
+    assert daemon.sql("SELECT name, state, reason FROM v_files") == [
+        ("poison.pdf", "quarantined", f"no page of it could be read: {GIVEN_UP}")
+    ]
+    assert deaths(daemon) == {("poison.pdf", number): DEATHS for number in range(1, 5)}
+    assert (
+        starts(daemon) <= 1 + 2 + 2 + 4
+    )  # twice the first page, which found the engine idle, the rest twice, and each alone
+
+
 def test_a_page_that_kills_the_daemon_itself(tmp_path: Path) -> None:
     daemon = Daemon(tmp_path, engine="fragile-inside", more=QUICK)
     names = dropped(daemon, RED)

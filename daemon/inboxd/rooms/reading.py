@@ -10,6 +10,7 @@ import structlog
 
 from inboxd import faults
 from inboxd.core.admission import Window, batch_size, wait_s
+from inboxd.core.blame import Streak
 from inboxd.core.lastword import ReadBy
 from inboxd.engines.protocol import Engine
 from inboxd.errors import EngineLost, EngineUnusable
@@ -21,9 +22,6 @@ from inboxd.rooms.vitals import Pulse
 
 log = structlog.get_logger(__name__)
 
-REBUILDS = 5
-"""Engine deaths in a row, without a page read in between, after which the daemon gives up."""
-FIRST_BACKOFF_S, MAX_BACKOFF_S = 1.0, 60.0
 START_S, END_S = 1800.0, 30.0
 """Seconds that an engine may take to start (compiling for a GPU takes minutes), and to end."""
 
@@ -49,7 +47,7 @@ class ReadingRoom:
         self._waiting: deque[Rendered] = deque()
         self._in_flight: dict[PageId, Rendered] = {}
         self._lost: EngineLost | None = None
-        self._deaths_in_a_row = 0
+        self._streak = Streak()
         self._by: ReadBy | None = None
         self.info: EngineInfo | None = None
         self.bell = Bell()
@@ -132,7 +130,7 @@ class ReadingRoom:
             return
         faults.point("reading.answered")
         if not (isinstance(outcome, PageFailure) and outcome.died):
-            self._deaths_in_a_row = 0
+            self._streak = Streak()
         if isinstance(outcome, PageFailure):
             await self._desk.failed(rendered.claim, outcome, by)
         else:
@@ -151,21 +149,23 @@ class ReadingRoom:
         self.bell.ring()
 
     async def _rebuild(self, reads: set[asyncio.Task[None]]) -> None:
-        """Put the pages in flight back, and start a new engine after a pause that doubles with each death in a row."""
+        """Put the pages in flight back, and start a new engine after a pause; unless the engine itself is to blame."""
         assert self._lost is not None
         await self._close()  # every call still in flight raises EngineLost
         if reads:
             await asyncio.wait(reads)
-        await self._desk.release([rendered.claim for rendered in self._in_flight.values()], died=self._lost.what)
+        died_with = [rendered.claim for rendered in self._in_flight.values()]
+        await self._desk.release(died_with, died=self._lost.what)
         self._in_flight.clear()
-        self._deaths_in_a_row += 1
-        if self._deaths_in_a_row > REBUILDS:
+        self._streak = self._streak.died(died_with)
+        if self._streak.is_the_engines:
             raise EngineUnusable(
-                f"the engine died {self._deaths_in_a_row} times in a row: {self._lost.what}",
-                "Run `inboxd check --engine`, and look at the log for the first death.",
+                f"the engine dies again and again, whatever it reads: {self._lost.what}",
+                "Run `inboxd check --engine`, and look at the log for the first death. `inboxd requeue --failed` then "
+                "has the pages read that it died of.",
             )
-        pause = min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2 ** (self._deaths_in_a_row - 1))
-        log.warning("starting the engine again", in_s=pause, deaths_in_a_row=self._deaths_in_a_row)
+        pause = self._streak.pause_s
+        log.warning("starting the engine again", in_s=pause, unexplained_deaths=self._streak.unexplained)
         await asyncio.sleep(pause)
         await self.start()
         self._lost = None
