@@ -53,11 +53,15 @@ def voracious(side: int) -> bytes:
 
 
 def children(parent: int | None = None) -> set[int]:
-    """Ids of the processes whose parent is `parent` (default: this process), those not yet reaped left out."""
+    """Ids of the processes whose parent is `parent` (default: this process).
+
+    Those not yet reaped are left out, and the servers from which other tests have multiprocessing fork.
+    """
     found = set()
     for entry in Path("/proc").iterdir():
         fields = _stat(int(entry.name)) if entry.name.isdigit() else []
-        if fields and int(fields[1]) == (parent or os.getpid()) and fields[0] != "Z":
+        is_child = fields and int(fields[1]) == (parent or os.getpid()) and fields[0] != "Z"
+        if is_child and b"from multiprocessing." not in _command(int(entry.name)):
             found.add(int(entry.name))
     return found
 
@@ -74,6 +78,13 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
     while not condition():
         assert time.monotonic() < end, f"waited in vain for {what}"
         time.sleep(0.02)
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def _stat(pid: int) -> list[str]:
