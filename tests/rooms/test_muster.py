@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import cast
 
@@ -22,7 +23,7 @@ class Several:
 
 
 def told(path: Path) -> list[tuple[str, str]]:
-    with sqlite3.connect(path) as ledger:
+    with closing(sqlite3.connect(path)) as ledger:
         return ledger.execute("SELECT event, detail FROM events WHERE event LIKE 'engines%' ORDER BY id").fetchall()
 
 
