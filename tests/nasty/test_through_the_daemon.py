@@ -108,7 +108,8 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Life:
     daemon = Daemon(
         root,
         inbox="max_settle = 1.0",
-        more=f"[intake]\nmax_file_bytes = {LARGEST}\n[render]\nworkers = 1\npage_timeout = 240\nmemory_bytes = {MEMORY}",
+        more=f"[intake]\nmax_file_bytes = {LARGEST}\n"
+        f"[render]\nworkers = 1\npage_timeout = 240\nmemory_bytes = {MEMORY}",
     )
     inbox = daemon.inbox
     nasty = [row.file for row in table() if found(row.file)]
