@@ -258,6 +258,7 @@ class PageReading:
     tokens_out: int | None = None
     turned: int = 0
     boxes: tuple[Box, ...] = ()
+    warnings: tuple[str, ...] = ()  # of the decoder: something of the page may be missing from the text
 
 
 # ---------------------------------------------------------------- assembly → outputs

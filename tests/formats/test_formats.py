@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ page_parts = st.fixed_dictionaries(
         "tokens_out": counts,
         "turned": st.sampled_from([0, 90, 180, 270]),
         "boxes": st.lists(boxes, max_size=2).map(tuple),
+        "warnings": st.lists(any_text, max_size=2).map(tuple),
     }
 )
 file_names = st.binary(min_size=1, max_size=60).filter(lambda name: b"/" not in name and b"\0" not in name)
@@ -124,6 +126,23 @@ def test_failed_and_doubtful_pages_are_flagged_at_their_place_and_at_the_top() -
     assert rest.count("could not be read**: the decoder gave up") == 3
     assert "[page 2 is doubtful: the text stops in mid-page]\ntw\n\f[page 3 could not be read:" in one("txt", what)
     assert parsed(what)["counts"] == {"pages": 5, "ok": 1, "blank": 0, "suspect": 1, "failed": 3}
+
+
+def test_what_the_decoder_said_stands_in_the_text_of_doubtful_pages_only() -> None:
+    said = ("MuPDF says: a *broken* image", "a font is not embedded")
+    good = replace(page(1, "one"), warnings=said)
+    blank = replace(page(2, state=PageState.SUSPECT, reason=f"looks blank, but {said[0]}"), warnings=said)
+    doubtful = replace(page(3, "three", PageState.SUSPECT, "the text repeats itself"), warnings=said)
+    what = reading(good, blank, doubtful)
+    assert one("md", what).partition("\n\n")[2] == (
+        "one\n\n---\n<!-- page 2 -->\n\n"
+        "> **Page 2 is doubtful**: looks blank, but MuPDF says: a \\*broken\\* image\n>\n"
+        "> Something of it may be missing: a font is not embedded\n\n---\n<!-- page 3 -->\n\n"
+        "> **Page 3 is doubtful**: the text repeats itself\n>\n"
+        "> Something of it may be missing: MuPDF says: a \\*broken\\* image; a font is not embedded\n\nthree\n"
+    )
+    assert "[something of it may be missing: MuPDF says: a *broken* image; a font is not" in one("txt", what)
+    assert [found["warnings"] for found in parsed(what)["pages"]] == [list(said)] * 3
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,7 @@ def read(
         tokens_out=text.tokens_out,
         turned=text.turned,
         boxes=text.boxes,
+        warnings=image.warnings,
     )
 
 

@@ -100,6 +100,7 @@ def _page(page: PageReading) -> dict[str, Any]:
         "tokens_out": page.tokens_out,
         "attempts": page.attempts,
         "seconds": _rounded(page.seconds, 3),
+        "warnings": [wording.reason(warning) for warning in page.warnings],
         "boxes": [_box(box) for box in page.boxes],
     }
 

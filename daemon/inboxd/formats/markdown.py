@@ -36,6 +36,8 @@ def _page(page: PageReading) -> str:
     if page.state is PageState.BLANK:
         return f"*({note})*"
     warning = f"> **{note.capitalize()}**: {_plain(wording.reason(page.reason))}"
+    if remark := wording.remark(page):
+        warning += f"\n>\n> Something of it may be missing: {_plain(remark)}"
     return f"{warning}\n\n{text}".rstrip("\n")
 
 

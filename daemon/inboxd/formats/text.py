@@ -14,5 +14,7 @@ def encode(reading: Reading) -> bytes:
 def _page(page: PageReading) -> str:
     text = wording.page_text(page.text)
     if page.state in {PageState.SUSPECT, PageState.FAILED}:
-        text = f"[{wording.note(page)}: {wording.reason(page.reason)}]\n{text}"
+        remark = wording.remark(page)
+        said = f"\n[something of it may be missing: {remark}]" if remark else ""
+        text = f"[{wording.note(page)}: {wording.reason(page.reason)}]{said}\n{text}"
     return text.rstrip("\n") + "\n" if text else ""

@@ -39,6 +39,14 @@ def note(page: PageReading) -> str:
             return f"page {page.number} could not be read"
 
 
+def remark(page: PageReading) -> str:
+    """What the decoder said of a doubtful page besides its reason, as one line; "" when nothing."""
+    if page.state is not PageState.SUSPECT:
+        return ""
+    known = reason(page.reason)
+    return "; ".join(said for warning in page.warnings if (said := reason(warning)) not in known)
+
+
 def summary(reading: Reading) -> str:
     """Which pages failed or are doubtful, as one sentence without a full stop; "" when none."""
     clauses = []

@@ -15,7 +15,7 @@ from inboxd.ledger.conditions import Delivery
 from inboxd.ledger.form import AT_ONCE, stamp
 from inboxd.ledger.moving import AnyRow, chunks, event, happened, put_back_pages, to_state
 from inboxd.ledger.schema import files, pages
-from inboxd.model import BatchId, Box, FileId, PageId, PageReading, PageState, RunId
+from inboxd.model import BatchId, FileId, PageId, PageReading, PageState, RunId
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,7 @@ _FINISH = (
                 pages.c.finished,
                 pages.c.text,
                 pages.c.boxes,
+                pages.c.warnings,
             )
         }
     )
@@ -141,7 +142,8 @@ def finish_page(
             "new_seconds": reading.seconds,
             "new_finished": at,
             "new_text": reading.text,
-            "new_boxes": _boxes(reading.boxes),
+            "new_boxes": _json([[box.text, box.confidence, box.x0, box.y0, box.x1, box.y1] for box in reading.boxes]),
+            "new_warnings": _json(list(reading.warnings)),
         },
     ).one_or_none()
     if row is None:
@@ -238,8 +240,5 @@ def _died(conn: Connection, rows: Sequence[AnyRow], reason: str, *, now: float) 
     happened(conn, *(event(at, "page died", reason, file=row.file, page=row.number) for row in rows))
 
 
-def _boxes(boxes: Sequence[Box]) -> str | None:
-    if not boxes:
-        return None
-    lines = [[box.text, box.confidence, box.x0, box.y0, box.x1, box.y1] for box in boxes]
-    return json.dumps(lines, ensure_ascii=False, separators=(",", ":"))
+def _json(values: Sequence[object]) -> str | None:
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":")) if values else None

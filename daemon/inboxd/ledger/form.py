@@ -10,7 +10,7 @@ from inboxd.errors import LedgerError
 
 APPLICATION_ID = 0x696E6278
 """`PRAGMA application_id`: "inbx"."""
-SCHEMA = "0001"
+SCHEMA = "0002"
 """The migration that this program is written for: the newest in migrations/versions."""
 
 

@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 
 from inboxd import faults
 from inboxd.errors import LedgerError
+from inboxd.ledger import backup
 from inboxd.ledger.form import SCHEMA, schema_of
 from inboxd.resources import folder
 
@@ -16,8 +17,10 @@ from inboxd.resources import folder
 def migrate(connection: Connection, raw: sqlite3.Connection, path: Path) -> None:
     """Make or bring up to date the schema of the ledger that `connection`, over `raw`, is open on.
 
+    A ledger that changes is copied first (`backup`), from within the transaction: nobody can write in between.
+
     Raises:
-        LedgerError: the file belongs to another program, or to a newer inboxd.
+        LedgerError: the file belongs to another program, or to a newer inboxd; or the copy can't be made.
     """
     if schema_of(raw, path) == SCHEMA:
         return
@@ -55,4 +58,12 @@ def _upgrade(connection: Connection, found: str | None, path: Path) -> None:
             f"the ledger {path} was written by a newer inboxd (schema {found}; this one knows up to {SCHEMA})",
             "Install the newer inboxd again, or set `state` in the configuration to another folder.",
         )
+    if found is not None:
+        try:
+            backup.keep(path, found)
+        except OSError as error:
+            raise LedgerError(
+                f"the ledger {path} can't be copied, which is done before its schema changes: {error.strerror}",
+                f"Nothing was changed. Check that this user may write in {path.parent}, and that it has room.",
+            ) from error
     command.upgrade(config, SCHEMA)

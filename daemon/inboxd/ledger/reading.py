@@ -136,7 +136,7 @@ class Reader(Asking):
             pages = self._all(
                 """
                 SELECT number, state, reason, text, width, height, engine, model, attempts, seconds, confidence, finish,
-                    tokens_in, tokens_out, turned, boxes
+                    tokens_in, tokens_out, turned, boxes, warnings
                 FROM pages WHERE file = ? AND finished IS NOT NULL ORDER BY number
                 """,
                 (source,),
@@ -183,6 +183,7 @@ def _page(
     tokens_out: int | None,
     turned: int | None,
     boxes: str | None,
+    warnings: str | None,
 ) -> PageReading:
     return PageReading(
         number=number,
@@ -201,4 +202,5 @@ def _page(
         tokens_out=tokens_out,
         turned=turned or 0,
         boxes=tuple(Box(*line) for line in json.loads(boxes or "[]")),
+        warnings=tuple(json.loads(warnings or "[]")),
     )

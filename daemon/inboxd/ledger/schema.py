@@ -131,6 +131,7 @@ pages = Table(
     # Long values last: SQLite reads a row's overflow only as far as it must.
     Column("text", TEXT, nullable=False, server_default=""),
     Column("boxes", TEXT),  # JSON: [[text, confidence, x0, y0, x1, y1], …]
+    Column("warnings", TEXT),  # JSON: what the decoder said, a text each; NULL where it said nothing
     sqlite_strict=True,
     sqlite_autoincrement=True,
 )

@@ -1,0 +1,38 @@
+-- As in 0001, with what the decoder said.
+CREATE VIEW v_pages AS
+SELECT
+    p.id,
+    p.file,
+    f.path,
+    p.number AS page,
+    p.state,
+    p.reason,
+    p.engine,
+    p.model,
+    p.attempts,
+    p.deaths,
+    p.run,
+    p.batch,
+    p.tokens_in,
+    p.tokens_out,
+    p.finish,
+    p.confidence,
+    p.mean_logprob,
+    p.ink,
+    p.turned,
+    p.width,
+    p.height,
+    p.render_s,
+    p.queue_s,
+    p.first_token_s,
+    round(p.seconds - coalesce(p.render_s, 0), 6) AS read_s,
+    p.seconds,
+    p.claimed,
+    p.finished,
+    p.next_try_at,
+    length(p.text) AS chars,
+    p.text,
+    p.boxes,
+    p.warnings
+FROM pages p
+JOIN files f ON f.id = p.file;
