@@ -29,7 +29,7 @@ _PAPER_SCALE = 8
 _PAPER_WINDOW = np.ones((9, 9), np.uint8)  # at that scale: bridges strokes up to 72 pixels
 _BORDER = 0.04  # of the longest edge: how far in a scanner's edge may reach
 _ROWS, _BLOCK = 8, 64  # pixels: the distance of the rows that a glance takes in, and how wide it sees
-_PLAIN = 0.005
+_PLAIN = 0.02  # below it, small grey print is undercounted several times over
 _NEIGHBOURS = 4  # inked pixels out of 25, below which one is a speck
 
 
