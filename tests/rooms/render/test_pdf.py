@@ -10,8 +10,11 @@ import numpy as np
 import pymupdf
 import pytest
 
+from inboxd.core.verdict import NO_IMAGE_DRAWN, NO_TEXT_DRAWN, judge
+from inboxd.model import PageState, PageText
 from inboxd.rooms.render.documents import Drawn, Unreadable
-from inboxd.rooms.render.pdf import NO_IMAGE_DRAWN, NO_TEXT_DRAWN, PdfDocument
+from inboxd.rooms.render.ink import ink
+from inboxd.rooms.render.pdf import PdfDocument
 
 EDGE = 400
 
@@ -267,6 +270,26 @@ def test_a_cut_off_scan_that_comes_out_white_is_said_to_hold_an_image(tmp_path: 
     page = drawn(tmp_path, scanned(stream[: int(len(stream) * kept)], "JPXDecode", 300, 400, colour=""))
     assert page.pixels.min() == 255
     assert page.warnings[0] == NO_IMAGE_DRAWN
+
+
+@pytest.mark.parametrize("kept", [0.9, 0.5, 0.1])
+def test_a_stamp_does_not_hide_that_the_scan_under_it_is_lost(tmp_path: Path, kept: float) -> None:
+    stream = jpx(scan())
+    with pymupdf.open(stream=scanned(stream[: int(len(stream) * kept)], "JPXDecode", 300, 400, colour="")) as pdf:
+        pdf[0].insert_text((120, 390), "Page 3 of 12", fontsize=8, overlay=False)  # it stops at what it can't draw
+        page = drawn(tmp_path, pdf)
+    assert page.pixels.min() < 100
+    assert page.warnings[0] == NO_IMAGE_DRAWN
+    read = PageText("Page 3 of 12")
+    assert judge(read, ink=ink(page.pixels), warnings=page.warnings, last_attempt=True).state is PageState.SUSPECT
+
+
+def test_a_stamped_scan_with_little_on_it_is_not_lost(tmp_path: Path) -> None:
+    little = scan(blank=True)
+    cv2.putText(little, "p. 3", (100, 380), cv2.FONT_HERSHEY_SIMPLEX, 0.5, (0, 0, 0), 1)
+    with pymupdf.open(stream=scanned(jpx(little), "JPXDecode", 300, 400, colour="")) as pdf:
+        pdf[0].insert_text((120, 30), "RECEIVED", fontsize=8)
+        assert drawn(tmp_path, pdf).warnings == ()
 
 
 @pytest.mark.parametrize("codec", ["JPXDecode", "JBIG2Decode", "CCITTFaxDecode", "DCTDecode", "FlateDecode", "Unheard"])

@@ -13,18 +13,17 @@ import pymupdf
 
 from inboxd.core.page_size import Size, fitted
 from inboxd.core.showing import one_line
+from inboxd.core.verdict import NO_IMAGE_DRAWN, NO_TEXT_DRAWN
 from inboxd.rooms.render.documents import Drawn, Unreadable, mapped
 from inboxd.rooms.render.scan import scan
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-NO_IMAGE_DRAWN = "the page holds an image, but nothing was drawn"
-NO_TEXT_DRAWN = "the page holds text, but nothing was drawn"
-
 _LARGEST = 2**31 - 1  # bytes: MuPDF 1.28 crashes when it looks for the end of a longer file in memory
 _PROBED = 32  # pages of which one must load, or the document is broken
 _COVERS = 0.5  # of the page: an image that large is what the page is about
+_STAMPED = 0.01  # of the page: what a page number or a stamp covers at most, beside an image that is not there
 _SILENT = ("JPXDecode", "JBIG2Decode")  # a broken stream of these can come out white without a word
 _BLANK_BYTES, _BLANK_PIXELS = 2048, 4000  # a white picture takes fewer bytes than the first, and one for so many pixels
 _CJK = re.compile(r"(-RKSJ-|UniJIS|UniGB|UniCNS|UniKS|^GB|^KSC|^B5|^ETen|^EUC|^Identity)")
@@ -75,7 +74,7 @@ class PdfDocument:
             raster = scan(page, size, self._max_pixels)
             if raster is None:
                 raster = _drawn(page, size)
-            warnings = self._warnings(page, number, blank=_is_one_colour(raster))
+            warnings = self._warnings(page, number, raster)
         except pymupdf.mupdf.FzErrorSystem as error:
             raise MemoryError from error  # the only system call that fails here is malloc
         except _ERRORS as error:
@@ -123,14 +122,16 @@ class PdfDocument:
             notes.append(f"{files} attached file{'s' * (files > 1)} not read")
         return notes
 
-    def _warnings(self, page: pymupdf.Page, number: int, *, blank: bool) -> tuple[str, ...]:
+    def _warnings(self, page: pymupdf.Page, number: int, raster: NDArray[np.uint8]) -> tuple[str, ...]:
+        blank = _is_one_colour(raster)
         said = dict.fromkeys(
             one_line(line)[:_LINE] for line in pymupdf.TOOLS.mupdf_warnings().splitlines() if _LOST.search(line)
         )
         warnings = [f"MuPDF says: {line}" for line in said][:_LINES]
         if blank and page.get_text().strip():
             warnings.insert(0, NO_TEXT_DRAWN)
-        if blank and _is_covered(page) and (warnings or self._holds_silent_image(page)):
+        lost = warnings or self._holds_silent_image(page) if blank else warnings and _is_hardly_drawn_on(raster)
+        if lost and _is_covered(page):
             warnings.insert(0, NO_IMAGE_DRAWN)
         if number == 1:  # what goes for the whole document, or mostly does
             warnings += [
@@ -192,6 +193,12 @@ def _is_one_colour(raster: NDArray[np.uint8]) -> bool:
     """Whether nothing at all was drawn; a look at some pixels settles it for most pages."""
     ground = raster[0, 0]
     return bool((raster[::64, ::64] == ground).all() and (raster == ground).all())
+
+
+def _is_hardly_drawn_on(raster: NDArray[np.uint8]) -> bool:
+    """Whether next to nothing was drawn: a page number or a stamp, but no page."""
+    sample = raster[::4, ::4]
+    return bool((sample != raster[0, 0]).any(axis=2).mean() < _STAMPED)
 
 
 def _is_covered(page: pymupdf.Page) -> bool:
