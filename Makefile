@@ -43,7 +43,7 @@ test-vllm:  ## the real vLLM on a CPU with a tiny model that reads, in an enviro
 test-systemd: install  ## inboxd under a real systemd, in a throw-away machine (as root)
 	sh tests/systemd/run.sh
 
-accuracy: install  ## character error rates on the samples, into docs/accuracy.md
+accuracy: install  ## character error rates on the samples, and how right the verdicts are, into docs/accuracy.md
 	$(BIN)/python bench/accuracy.py
 
 clean:  ## remove what make made

@@ -1,10 +1,11 @@
-"""Character error rates on tests/samples: inboxd beside the OCR library alone; writes docs/accuracy.md, verdicts and all.
+"""Character error rates on tests/samples: inboxd beside the OCR library alone; writes docs/accuracy.md.
 
     python bench/accuracy.py [--engine-only] [--out docs/accuracy.md]
 
 inboxd's side goes through the whole daemon, from an inbox to the JSON beside the original; with --engine-only it is
 the CPU engine on pages drawn as the render room draws them. The library's side is rapidocr as its own documentation
-uses it, `RapidOCR()(file)` with every default, once on the files and once on our page images.
+uses it, `RapidOCR()(file)` with every default, once on the files and once on our page images. The section on verdicts
+comes from bench/verdicts.py.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ sys.path.insert(0, str(ROOT))
 from tests import cer, corpus, drawing  # noqa: E402
 from tests.verdicts.cases import cases  # noqa: E402
 
-from bench import verdicts  # noqa: E402
+import verdicts  # noqa: E402
 
 ALL = "**all**"
 Texts = dict[str, list[str]]  # by file name, the text of each page
