@@ -53,7 +53,8 @@ What this says, and what it does not:
   digits or mark-up, which need little ink; it suspects a page that is full of the same in print of 5 points.
 - Text that was made up on a page with hardly anything on it is found by the same means, unless it is short.
 - A text that leaves out half of the page, or belongs to another page, is **not** found: nothing looks for that.
-- Print in light grey that is too small to read may count as blank, or be suspected; pencil was not tried.
+- Print that has faded as far as show-through is hardly ink. What a model wrote of it may be suspected though it is
+  right; an engine that finds lines one by one (`cpu`) is believed, unless no ink at all is left. Pencil was not tried.
 
 {when}, {machine}, Python {python}, {packages}.
 """

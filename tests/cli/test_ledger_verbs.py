@@ -11,13 +11,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.ledger.clerk import Clerk
+from tests.ledger.clerk import Clerk, page_reading
 
 from inboxd.core.lifecycle import FileState
-from inboxd.ledger import arrivals, deliveries, lock, runs, upkeep
+from inboxd.ledger import arrivals, claims, deliveries, lock, runs, upkeep
 from inboxd.ledger.opening import Ledger
 from inboxd.model import PageState
 
@@ -92,6 +93,23 @@ def test_show_of_a_hostile_name_writes_nothing_on_the_screen(process: Inboxd, co
         assert f"/srv/scans/{SHOWN}" in ended.out
         assert "\x1b" not in ended.out
         assert "\u202e" not in ended.out
+
+
+def test_show_says_what_was_noticed_of_a_page(inboxd: Inboxd, config: Path) -> None:
+    said = "MuPDF says: \x1b[2Ja broken image"
+    with Ledger.open(config.parent / "state" / "ledger.sqlite") as ledger:
+        clerk = Clerk(ledger)
+        clerk.finished(b"invoice.pdf")
+        clerk.open(b"broken.pdf", 2)
+        for claim in clerk.claim_pages():
+            page = replace(page_reading(claim.number), warnings=(said,) if claim.number == 2 else ())
+            clerk.do(claims.finish_page, claim.page, page)
+    told = inboxd("show", "broken.pdf", "--config", config).out
+    assert re.search(r"\nNoticed\n.*\n *2 +MuPDF says: \S*\[2Ja broken image *\n", told)
+    assert "\x1b" not in told
+    assert "Noticed" not in inboxd("show", "invoice.pdf", "--config", config).out
+    pages = json.loads(inboxd("show", "broken.pdf", "--json", "--config", config).out)["pages"]
+    assert [page["warnings"] for page in pages] == [[], [said]]
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from inboxd.core.loops import letters, loops
 from inboxd.core.verdict import BLANK_INK, NO_IMAGE_DRAWN, judge
-from inboxd.model import PageState, PageText
+from inboxd.model import Box, PageState, PageText
 
 INKED, BLANK = 0.05, 0.0
 FAINT = 0.002  # a line
@@ -109,6 +109,14 @@ def test_beyond_what_the_model_was_trained_for_a_loop_needs_more_ink() -> None:
 def test_a_page_of_text_is_not_read_off_a_line() -> None:
     assert state(PROSE, ink=FAINT) is PageState.SUSPECT
     assert state(PROSE[:300], ink=FAINT) is PageState.OK
+
+
+def test_lines_that_were_found_on_the_page_are_not_made_up_however_faded() -> None:
+    lines = (Box("faded", 0.9, 1, 1, 9, 9),)
+    assert state(PROSE, ink=FAINT, boxes=lines) is PageState.OK
+    assert state(LOOP, ink=FAINT, boxes=lines) is PageState.OK
+    assert state(PROSE, ink=FAINT, boxes=lines, tokens_out=900) is PageState.SUSPECT  # a model wrote it
+    assert state(PROSE, ink=BLANK, boxes=lines) is PageState.SUSPECT
 
 
 def test_letters_are_what_takes_ink() -> None:

@@ -16,7 +16,7 @@ from tests.verdicts import pages
 from tests.verdicts.lists import LISTS
 
 from inboxd.core.verdict import NO_IMAGE_DRAWN, Verdict, judge
-from inboxd.model import PageState, PageText
+from inboxd.model import Box, PageState, PageText
 
 OK, BLANK, SUSPECT = PageState.OK, PageState.BLANK, PageState.SUSPECT
 MAX_TOKENS = 4096  # where LightOnOCR-2 is stopped
@@ -102,6 +102,11 @@ def _right() -> Iterator[Case]:
     for name, text in list(pages.texts().items())[::3]:
         yield Case("text in pale grey", name, read(text), pages.printed(text, 10, "#aaa"), OK)
         yield Case("text, small and grey", name, read(text), pages.printed(text, 5.5, "#777"), OK)
+    for name, text in list(pages.texts().items())[1::3]:
+        ink = pages.printed(text, 10, "#bbb")
+        lines = PageText(text, boxes=(Box(text, 0.9, 0, 0, 1, 1),))
+        yield Case("text, faded", name, read(text), ink, OK)
+        yield Case("text, faded, found line by line", name, lines, ink, OK)
     for caption in ("The mill in 1931", "Tafel 4", "Planche VII"):
         yield Case("picture", caption, read(f"![image](image_1.png)\n\n{caption}"), pages.photograph(caption), OK)
 

@@ -80,6 +80,7 @@ def _print(reader: Reader, row: FileRow) -> None:
             for p in pages
         ],
     )
+    _section("Noticed", ("page", "what"), [(p.number, warning) for p in pages for warning in p.warnings])
     _section(
         "Outputs",
         ("path", "format", "size", "written"),

@@ -69,6 +69,8 @@ def _doubt(text: PageText, ink: float) -> str:
     if text.finish != "stop":
         how = "repeats itself and " if repeats else ""
         return f"the text {how}is cut short: the engine stopped at its limit ({text.finish})"
+    if text.boxes and text.tokens_out is None:
+        return ""  # lines found where they stand; only a model that writes can go on without looking
     count = letters(text.text)
     if ink < LEAST_INK * count:
         return "more text was read than there is ink on the page"

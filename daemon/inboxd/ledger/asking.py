@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from typing import Any
@@ -157,12 +158,15 @@ class Asking(QueryOnly):
         rows = self._all(
             """
             SELECT id, file, page, state, reason, attempts, deaths, engine, model, tokens_in, tokens_out, confidence,
-                seconds, chars, finished, next_try_at
+                seconds, chars, finished, next_try_at, warnings
             FROM v_pages WHERE file = ? ORDER BY page
             """,
             (file,),
         )
-        return [replace(PageRow(*row), state=PageState(row[3])) for row in rows]
+        return [
+            PageRow(*row[:3], PageState(row[3]), *row[4:-1], warnings=tuple(json.loads(row[-1] or "[]")))
+            for row in rows
+        ]
 
     def events(self, file: FileId | None = None, *, limit: int = 100) -> list[EventRow]:
         """The latest that happened, to one file or at all, oldest first."""

@@ -80,6 +80,7 @@ class PageRow:
     chars: int
     finished: str | None
     next_try_at: str | None
+    warnings: tuple[str, ...]  # what was noticed while it was drawn
 
 
 @dataclass(frozen=True, slots=True)
