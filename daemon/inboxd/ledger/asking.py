@@ -164,8 +164,7 @@ class Asking(QueryOnly):
             (file,),
         )
         return [
-            PageRow(*row[:3], PageState(row[3]), *row[4:-1], warnings=tuple(json.loads(row[-1] or "[]")))
-            for row in rows
+            replace(PageRow(*row), state=PageState(row[3]), warnings=tuple(json.loads(row[-1] or "[]"))) for row in rows
         ]
 
     def events(self, file: FileId | None = None, *, limit: int = 100) -> list[EventRow]:
