@@ -36,7 +36,7 @@ every condition, or are those of `tests/samples`; what an engine gets wrong is m
 vision-language models are known to fail. No model was run. The verdicts are those after the last attempt.
 
 The thresholds were chosen on the part **tuned**; the part **held** was only measured, once they stood. The cases are
-divided by their names.
+divided by their names. (One was set otherwise, `FADED_INK`: by how the `cpu` engine read drawn pages with show-through.)
 
 {table}
 
@@ -54,7 +54,7 @@ What this says, and what it does not:
 - Text that was made up on a page with hardly anything on it is found by the same means, unless it is short.
 - A text that leaves out half of the page, or belongs to another page, is **not** found: nothing looks for that.
 - Print that has faded as far as show-through is hardly ink. What a model wrote of it may be suspected though it is
-  right; an engine that finds lines one by one (`cpu`) is believed, unless no ink at all is left. Pencil was not tried.
+  right; an engine that finds lines one by one (`cpu`) is believed, unless hardly any ink is left. Pencil was not tried.
 
 {when}, {machine}, Python {python}, {packages}.
 """

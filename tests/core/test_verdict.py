@@ -119,6 +119,11 @@ def test_lines_that_were_found_on_the_page_are_not_made_up_however_faded() -> No
     assert state(PROSE, ink=BLANK, boxes=lines) is PageState.SUSPECT
 
 
+def test_the_reverse_that_was_read_through_the_paper_of_a_page_with_a_number_is_doubted() -> None:
+    lines = (Box("reverse", 0.9, 1, 1, 9, 9),)
+    assert state(PROSE, ink=0.00005, boxes=lines) is PageState.SUSPECT
+
+
 def test_letters_are_what_takes_ink() -> None:
     assert letters("<td>a1</td> &nbsp; ..... __ \\frac{x}{y} | b < c > d") == 7
     assert letters("漢字") == 6

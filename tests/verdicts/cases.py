@@ -160,7 +160,10 @@ def _made_up() -> Iterator[Case]:
         yield Case("text on an empty page", name, read(sources[index][1]), ink, SUSPECT)
         yield Case("a word on an empty page", name, read("I"), ink, SUSPECT)
     for index, (name, ink) in enumerate(pages.numbered().items()):
-        yield Case("a page of text on a number", name, read(sources[index + 3][1] + "\n17"), ink, SUSPECT)
+        text = sources[index + 3][1] + "\n17"
+        yield Case("a page of text on a number", name, read(text), ink, SUSPECT)
+        lines = PageText(text, boxes=(Box(text, 0.9, 0, 0, 1, 1),))
+        yield Case("the reverse, found line by line beside a number", name, lines, ink, SUSPECT)
     for name, text in sources[1::3]:
         heading = "Appendix C"
         yield Case(

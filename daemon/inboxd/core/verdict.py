@@ -21,6 +21,10 @@ LEAST_INK = 0.000002
 """Share of the page that one letter inks at the very least, by measure of drawn A4 pages: 0.00002 to 0.00004 in print
 of 10 points, 0.00001 of 5.5; only grey print that is too small to be read comes below this."""
 
+FADED_INK = 0.0000002
+"""The same for an engine that finds the lines on the page one by one. It can't make them up, so faded print is
+believed; but it may read the reverse through the paper."""
+
 LOOP_INK = 0.000006
 """The same for a text that repeats itself: print that comes close to this is small, and the text rather a loop. Beyond
 LONGEST_TRAINED it is twice that."""
@@ -69,11 +73,10 @@ def _doubt(text: PageText, ink: float) -> str:
     if text.finish != "stop":
         how = "repeats itself and " if repeats else ""
         return f"the text {how}is cut short: the engine stopped at its limit ({text.finish})"
-    if text.boxes and text.tokens_out is None:
-        return ""  # lines found where they stand; only a model that writes can go on without looking
     count = letters(text.text)
-    if ink < LEAST_INK * count:
+    found = bool(text.boxes) and text.tokens_out is None  # line by line, not written by a model that need not look
+    if ink < (FADED_INK if found else LEAST_INK) * count:
         return "more text was read than there is ink on the page"
-    if repeats and ink < LOOP_INK * count * (2 if (text.tokens_out or 0) > LONGEST_TRAINED else 1):
+    if repeats and not found and ink < LOOP_INK * count * (2 if (text.tokens_out or 0) > LONGEST_TRAINED else 1):
         return "the text repeats itself, and there is too little ink on the page for so much of it"
     return ""
