@@ -36,7 +36,8 @@ every condition, or are those of `tests/samples`; what an engine gets wrong is m
 vision-language models are known to fail. No model was run. The verdicts are those after the last attempt.
 
 The thresholds were chosen on the part **tuned**; the part **held** was only measured, once they stood. The cases are
-divided by their names. (One was set otherwise, `FADED_INK`: by how the `cpu` engine read drawn pages with show-through.)
+divided by their names. (One was set otherwise, `FADED_INK`: by what the `cpu` engine read of drawn pages with
+show-through.)
 
 {table}
 
