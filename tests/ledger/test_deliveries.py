@@ -48,7 +48,14 @@ def test_what_cannot_be_written_is_owed_until_it_can(clerk: Clerk) -> None:
 
 def test_owed_is_bounded_and_in_order(clerk: Clerk) -> None:
     files = [clerk.read(name) for name in (b"a", b"b", b"c")]
-    assert clerk.do(deliveries.owed, 2) == files[:2]
+    assert clerk.do(deliveries.owed, 1) == files[:1]
+    assert clerk.do(deliveries.owed, 3) == files
+
+
+def test_the_last_of_those_owed_is_the_newest_so_that_a_flood_does_not_starve_it(clerk: Clerk) -> None:
+    files = [clerk.read(name) for name in (b"a", b"b", b"c", b"d", b"e")]
+    assert clerk.do(deliveries.owed, 3) == [*files[:2], files[-1]]
+    assert clerk.do(deliveries.owed, 4) == [*files[:3], files[-1]]
 
 
 def test_what_we_wrote_may_be_overwritten_and_nothing_else(clerk: Clerk) -> None:

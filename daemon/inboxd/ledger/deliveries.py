@@ -22,12 +22,9 @@ _WRITTEN = _WRITTEN.on_conflict_do_update(
     index_elements=[outputs.c.folder, outputs.c.name],
     set_={column: _WRITTEN.excluded[column] for column in ("file", "path", "format", "sha256", "size", "written")},
 )
-_OWED = (
-    select(files.c.id)
-    .where(text(when.OWED), files.c.next_delivery_at <= bindparam("at"))
-    .order_by(files.c.next_delivery_at, files.c.id)
-    .limit(bindparam("limit"))
-)
+_OWED = select(files.c.id).where(text(when.OWED), files.c.next_delivery_at <= bindparam("at")).limit(bindparam("limit"))
+_OLDEST_FIRST = (files.c.next_delivery_at, files.c.id)
+_NEWEST_FIRST = (files.c.next_delivery_at.desc(), files.c.id.desc())
 _HASH = select(outputs.c.sha256).where(outputs.c.folder == bindparam("folder_"), outputs.c.name == bindparam("name_"))
 _STANDS = select(files.c.state, files.c.delivery, files.c.pages).where(files.c.id == bindparam("file"))
 _ENDING_IN = frozenset({FileState.DONE, FileState.DUPLICATE})
@@ -112,10 +109,15 @@ def owe(conn: Connection, file: FileId, *, now: float) -> None:
 def owed(conn: Connection, limit: int, *, inbox: InboxId | None = None, now: float) -> list[FileId]:
     """Files, of one inbox or of all, whose outputs are to be written now.
 
-    All of their pages, or those of their original, are final.
+    All of their pages, or those of their original, are final. Where there are more than `limit`, the
+    last one is the newest: while older ones keep coming it would never be among the first.
     """
     asked = _OWED if inbox is None else _OWED.where(files.c.inbox == inbox)
-    return [FileId(file) for file in conn.scalars(asked, {"at": stamp(now), "limit": limit})]
+    at = stamp(now)
+    found = list(conn.scalars(asked.order_by(*_OLDEST_FIRST), {"at": at, "limit": limit}))
+    if len(found) == limit > 1:
+        found[-1:] = conn.scalars(asked.order_by(*_NEWEST_FIRST), {"at": at, "limit": 1})
+    return [FileId(file) for file in found]
 
 
 def orphaned(conn: Connection, configured: Sequence[InboxId], reason: str, *, now: float) -> None:
