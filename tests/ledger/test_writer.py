@@ -214,6 +214,24 @@ def test_damage_met_while_writing_is_told_to_everyone(path: Path) -> None:
     ledger.close()
 
 
+@pytest.mark.parametrize("what", ["removed", "replaced"])
+def test_a_ledger_that_is_gone_is_not_written_to_as_if_it_were_there(path: Path, what: str) -> None:
+    """SQLite would go on without an error, in a file that nobody can find any more."""
+    ledger = Ledger.open(path)
+    ledger.write_now(add, "before")
+    for end in ("", "-wal", "-shm"):
+        path.with_name(path.name + end).unlink()
+    if what == "replaced":
+        Ledger.open(path).close()
+    with pytest.raises(LedgerLost, match="removed or replaced while it was in use") as caught:
+        ledger.write_now(add, "after")
+    assert "backup" in caught.value.advice
+    ledger.close()
+    assert path.exists() == (what == "replaced")
+    if what == "replaced":
+        assert names(path) == set()
+
+
 MOUNTS = (
     os.geteuid() == 0 and subprocess.run(["unshare", "-m", "true"], check=False, capture_output=True).returncode == 0
 )

@@ -47,6 +47,15 @@ class _Failure:
     error: Exception
 
 
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file it is, whatever its name; None where there is none."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
+
+
 class Writer:
     """Owns the connection: a verb that was submitted has been committed once its future resolves."""
 
@@ -56,6 +65,7 @@ class Writer:
         assert isinstance(raw, sqlite3.Connection)
         self._raw = raw
         self._path = path
+        self._file = _identity(path)
         self._queue: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
         self._gate = threading.Lock()  # between the last submit and the end of the queue
         self._closing = threading.Event()
@@ -164,7 +174,17 @@ class Writer:
         faults.point("writer.carried_out")
         self._raw.execute("COMMIT")
         faults.point("writer.committed")
+        self._see_that_it_is_there()
         return outcomes
+
+    def _see_that_it_is_there(self) -> None:
+        """SQLite goes on without an error in a file that was removed, which nobody will ever find again."""
+        if _identity(self._path) != self._file:
+            raise LedgerLost(
+                f"the ledger {self._path} was removed or replaced while it was in use",
+                "Put a backup in its place. Without one the next start makes a new ledger, and reads every file in the "
+                "inboxes anew; outputs that are there are known again.",
+            )
 
     def _verb(self, task: _Task) -> object:
         """Carry out one verb so that, if it raises, it alone leaves no trace."""
