@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
 
 import structlog
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from inboxd.config import Settings
 from inboxd.errors import Exit
-from inboxd.ledger import runs, upkeep
+from inboxd.ledger import finishing, runs, upkeep
 from inboxd.ledger.opening import Ledger
 from inboxd.ledger.reading import Reader
 from inboxd.rooms.inbox import InboxRoom
@@ -25,6 +26,10 @@ NOTICE_S = 1.0
 """Seconds between looks for what somebody asked of the ledger from the command line."""
 TIDY_S = 5.0
 """Seconds between clearings of the spool: copies of files that are done, quarantined or gone."""
+CLOCK_S = 1.0
+"""Seconds between looks at the clock."""
+SET_BACK_S = 1.0
+"""Seconds that the clock must lose between two looks to have been set back: less is how clocks are kept right."""
 DAY_S = 86_400.0
 
 
@@ -62,6 +67,7 @@ class Chores:
             self._checkup: self._settings.health.interval,
         }
         async with asyncio.TaskGroup() as group:
+            clock = group.create_task(self._watch_the_clock())
             for chore, seconds in times.items():
                 self._scheduler.add_job(
                     self._begin,
@@ -77,7 +83,7 @@ class Chores:
                 await stop.wait()
             finally:
                 self._scheduler.shutdown(wait=False)
-                for task in self._under_way.values():
+                for task in (clock, *self._under_way.values()):
                     task.cancel()
 
     async def _begin(self, group: asyncio.TaskGroup, chore: Chore) -> None:
@@ -85,6 +91,18 @@ class Chores:
         if chore not in self._under_way:
             self._under_way[chore] = task = group.create_task(chore(), name=chore.__name__)
             task.add_done_callback(lambda _: self._under_way.pop(chore))
+
+    async def _watch_the_clock(self) -> None:
+        """The scheduler and the ledger name times of day: where the clock is set back, what was due soon is due now."""
+        ahead = time.time() - time.monotonic()
+        while True:
+            await asyncio.sleep(CLOCK_S)
+            before, ahead = ahead, time.time() - time.monotonic()
+            if before - ahead > SET_BACK_S:
+                log.warning("the clock was set back", seconds=round(before - ahead))
+                await self._ledger.write(finishing.try_at_once, now=time.time())
+                for job in self._scheduler.get_jobs():
+                    job.modify(next_run_time=datetime.now(UTC))
 
     def reload(self, settings: Settings) -> None:
         """Go by these settings from now on."""

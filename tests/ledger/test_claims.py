@@ -8,7 +8,7 @@ import pytest
 from tests.ledger.clerk import Clerk, page_reading
 
 from inboxd.core.lifecycle import FileState, IllegalMove
-from inboxd.ledger import arrivals, claims, deliveries, runs
+from inboxd.ledger import arrivals, claims, deliveries, finishing, runs
 from inboxd.ledger.claims import TURN, DeskState, Strays
 from inboxd.model import Box, Entry, InboxId, PageReading, PageState, Sighting
 
@@ -328,6 +328,23 @@ def test_a_clock_that_was_set_back_holds_nothing_up(clerk: Clerk) -> None:
     assert {claim.path for claim in clerk.claim(10)} == {b"paged", b"retrying"}
     clerk.do(claims.opened, paged, 2)
     assert [page.number for page in clerk.claim_pages()] == [1, 2]
+
+
+def test_nor_does_one_that_is_set_back_in_the_middle_of_a_life(clerk: Clerk) -> None:
+    owed = clerk.read(b"owed")
+    clerk.do(deliveries.undelivered, owed, "disk full", clerk.now + 30)
+    clerk.open(b"paged")
+    (page,) = clerk.claim_pages(1)
+    clerk.do(claims.retry_page, page.page, "odd", clerk.now + 30)
+    retrying = clerk.drop(b"retrying")
+    clerk.claim()
+    clerk.do(claims.retry_file, retrying, "odd", clerk.now + 30)
+    clerk.now -= 7200
+    assert (clerk.do(deliveries.owed, 10), clerk.claim(10), clerk.claim_pages()) == ([], [], [])
+    clerk.do(finishing.try_at_once)
+    assert clerk.do(deliveries.owed, 10) == [owed]
+    assert [claim.file for claim in clerk.claim(10)] == [retrying]
+    assert [claim.page for claim in clerk.claim_pages()] == [page.page]
 
 
 def test_pages_read_before_are_told_when_all_of_them_are(clerk: Clerk) -> None:

@@ -92,6 +92,54 @@ def test_a_ledger_that_somebody_locks(tmp_path: Path) -> None:
         assert "Traceback" not in daemon.log()
 
 
+def test_a_ledger_that_is_removed_under_it(tmp_path: Path) -> None:
+    with running(tmp_path) as daemon:
+        made(daemon.inbox / "first.pdf", 1)
+        daemon.wait_for(first__pdf="done")
+        before = output(daemon.inbox / "first.pdf")
+        for path in daemon.state.glob("ledger.sqlite*"):
+            path.unlink()
+        made(daemon.inbox / "second.pdf", 1)
+        assert daemon.process is not None
+        assert daemon.process.wait(120) == 70, daemon.log()
+        assert said(daemon, "was removed or replaced while it was in use") == 1
+        assert "backup" in daemon.log()
+        assert daemon.drain() == 0, daemon.log()
+        assert daemon.states() == {"first.pdf": "done", "second.pdf": "done"}
+        assert tree(daemon.inbox) == with_outputs("first.pdf", "second.pdf")
+        assert output(daemon.inbox / "first.pdf")["sha256"] == before["sha256"]
+
+
+def test_a_clock_that_jumps(tmp_path: Path) -> None:
+    libraries = [*Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), *Path("/usr/lib64/faketime").glob("*MT.so.1")]
+    if not libraries:
+        pytest.skip("needs faketime")
+    clock = tmp_path / "clock"
+    clock.write_text("+0")
+    daemon = Daemon(tmp_path)
+    daemon.start(
+        env={
+            "LD_PRELOAD": str(libraries[0]), "FAKETIME_TIMESTAMP_FILE": str(clock), "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1", "NO_FAKE_STAT": "1", "TZ": "Europe/Berlin",
+        }
+    )  # fmt: skip
+    try:
+        for number, jump in enumerate(("+0", "+3h", "-3h")):
+            (tmp_path / "next").write_text(jump)
+            (tmp_path / "next").rename(clock)
+            made(daemon.inbox / f"{number}.pdf", 1)
+            daemon.wait_for(**{f"{number}__pdf": "done"})
+        seen = dict(daemon.sql("SELECT name, first_seen FROM v_files"))
+        assert seen["1.pdf"] > seen["0.pdf"] > seen["2.pdf"], "the clock did not jump"
+        assert daemon.sql("SELECT sum(attempts), count(*) FROM pages") == [(3, 3)]
+        assert subprocess.run([*INBOXD, "recycle", "--config", daemon.config], check=False).returncode == 0
+        assert daemon.process is not None
+        assert daemon.process.wait(60) == 75, "what it does by the clock waits for the clock"
+    finally:
+        if daemon.process is not None and daemon.process.poll() is None:
+            daemon.kill()
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="takes capabilities away, which root has")
 def test_files_and_folders_without_permission(wrapped: Callable[..., Wrapped], tmp_path: Path) -> None:
     daemon = wrapped(CONFINED, inbox="max_settle = 60")

@@ -224,9 +224,14 @@ def release_strays(conn: Connection, run: RunId, *, now: float) -> Strays:
         .returning(files.c.id)
     ).all()
     happened(conn, *(event(stamp(now), "released", file=file, run=run) for file in stray))
+    try_at_once(conn, now=now)
+    return Strays(len(stray), len(held))
+
+
+def try_at_once(conn: Connection, *, now: float) -> None:
+    """Whatever waits for a later time is due now: the clock was set back, and what was a pause may be hours."""
     for statement in _TRY_AT_ONCE:
         conn.execute(statement, {"at": stamp(now)})
-    return Strays(len(stray), len(held))
 
 
 def release_held(conn: Connection, run: RunId, *, now: float) -> None:
