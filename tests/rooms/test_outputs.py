@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -346,6 +347,14 @@ def test_outputs_of_old_content_are_not_published_under_the_name_of_new(stage: S
 def test_a_chmod_is_no_change(stage: Stage) -> None:
     stage.original.chmod(0o640)
     assert isinstance(stage.deliver(), tuple)
+
+
+def test_inodes_that_are_made_up_prove_nothing(stage: Stage) -> None:
+    """A share's are not in the ledger: see `Mount.keeps_inodes`."""
+    stage.seen = replace(stage.seen, inode=0)
+    assert isinstance(stage.deliver(), tuple)
+    stage.original.write_bytes(b"%PDF another scan")
+    assert isinstance(stage.deliver("New."), Undeliverable)
 
 
 def test_an_inbox_that_is_away_is_told_and_nothing_is_made(stage: Stage) -> None:

@@ -6,6 +6,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,13 @@ def test_the_same_content_is_not_archived_twice(tmp_path: Path, archive: Path) -
     assert stage.archive() == Archived(os.fsencode(archive / "scan.pdf"))
     assert os.listdir(archive) == ["scan.pdf"]
     assert not stage.original.exists()
+
+
+def test_an_original_moves_where_inodes_are_made_up(tmp_path: Path, archive: Path) -> None:
+    stage = stage_for(tmp_path, archive)
+    stage.seen = replace(stage.seen, inode=0)
+    assert isinstance(stage.archive(), Archived)
+    assert os.listdir(archive) == ["scan.pdf"]
 
 
 def test_a_repeat_finds_the_original_in_the_archive(tmp_path: Path, archive: Path) -> None:

@@ -62,11 +62,14 @@ def find(archive: Folder, name: bytes, size: int, sha256: str) -> bytes | None:
 
 
 def same(status: os.stat_result, signature: Signature) -> bool:
-    """Whether it is still the content that was read: by all but ctime, which a chmod changes too."""
+    """Whether it is still the content that was read: by all but ctime, which a chmod changes too.
+
+    A signature from where inodes are made up has none.
+    """
     return (
         stat.S_ISREG(status.st_mode)
         and (status.st_size, status.st_mtime_ns) == (signature.size, signature.mtime_ns)
-        and status.st_ino == signature.inode
+        and signature.inode in (0, status.st_ino)
     )
 
 
