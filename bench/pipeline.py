@@ -1,10 +1,10 @@
 """Pages a second through the whole daemon with the null engine, beside a bare PyMuPDF loop over the same pages.
 
-    python bench/pipeline.py [--pages 600] [--workers N] [--searchable]
+    python bench/pipeline.py [--pages 600] [--workers N] [--over hidden|visible]
 
-With `--searchable` a hidden layer of text lies over each scan, as OCR programs leave it: MuPDF must draw those pages,
-where the daemon decodes a plain scan without it. Both render to the same size with the same number of processes, in one
-run on one machine; what counts is the ratio.
+A plain scan, also with a layer of hidden text over it as OCR programs leave it (`--over hidden`), is decoded by the
+daemon without MuPDF; with a printed line over each (`--over visible`) MuPDF must draw them all. Both sides render to
+the same size with the same number of processes, in one run on one machine; what counts is the ratio.
 The daemon's clock runs from its first page claimed to its last output written (its start is told apart).
 """
 
@@ -25,7 +25,7 @@ SAMPLES = Path(__file__).resolve().parents[1] / "tests" / "samples"
 EDGE = 1540
 
 
-def make(folder: Path, pages: int, searchable: bool = False) -> list[Path]:
+def make(folder: Path, pages: int, over: str = "nothing") -> list[Path]:
     """PDFs of scanned and of typeset pages, 1 to 40 pages each; as in a real scan no two pages share their image."""
     import cv2
     import pymupdf
@@ -44,8 +44,10 @@ def make(folder: Path, pages: int, searchable: bool = False) -> list[Path]:
                     cv2.putText(scan, str(number), (40, 60), cv2.FONT_HERSHEY_SIMPLEX, 1.5, (60, 60, 60), 3)
                     jpeg = cv2.imencode(".jpg", scan, [cv2.IMWRITE_JPEG_QUALITY, 75])[1].tobytes()
                     page.insert_image(page.rect, stream=jpeg)
-                    if searchable:
+                    if over == "hidden":
                         page.insert_text((60, 60), lines, fontsize=11, render_mode=3)
+                    elif over == "visible":
+                        page.insert_text((60, 830), f"received, {number}", fontsize=11)
                 else:
                     page.insert_text((60, 60), [f"Page {number}", *lines], fontsize=11)
                 number += 1
@@ -103,14 +105,14 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--pages", type=int, default=600)
     arguments.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 1))
-    arguments.add_argument("--searchable", action="store_true")
+    arguments.add_argument("--over", choices=("nothing", "hidden", "visible"), default="nothing")
     arguments.add_argument("--rounds", type=int, default=3)
     chosen = arguments.parse_args()
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         source = root / "source"
         source.mkdir()
-        paths = make(source, chosen.pages, chosen.searchable)
+        paths = make(source, chosen.pages, chosen.over)
         ratios = []
         for number in range(chosen.rounds):
             turn = root / str(number)

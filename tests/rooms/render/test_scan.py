@@ -95,6 +95,14 @@ def test_with_its_matrix_in_two_steps() -> None:
     assert_same(again(page))
 
 
+def test_with_a_layer_of_hidden_text() -> None:
+    page = scanned()
+    for line in range(40):
+        page.insert_text((50, 50 + 12 * line), "what an OCR program found on it " * 3, render_mode=3)
+    assert len(again(page).read_contents()) > 2000
+    assert_same(again(page))
+
+
 def with_text(page: pymupdf.Page) -> None:
     page.insert_text((50, 50), "seen")
 
@@ -141,6 +149,9 @@ def image_key(key: str, value: str) -> Callable[[pymupdf.Page], None]:
         pytest.param(content(b"q /gs gs 425 0 0 600 0 0 cm /fzImg0 Do Q"), id="with a graphics state"),
         pytest.param(content(b"q 425 0 0 600 0 0 cm /other Do Q"), id="another name"),
         pytest.param(content(b"q 425 0 0 600 0 0 cm /fzImg0 Do Q 1 0 0 rg 0 0 9 9 re f"), id="painted over"),
+        pytest.param(content(b"q 425 0 0 600 0 0 cm /fzImg0 Do Q q 9 0 0 9 0 0 cm /fzImg0 Do Q"), id="drawn twice"),
+        pytest.param(content(b"q 425 0 0 600 0 0 cm /fzImg0 Do Q q BI /W 1 /H 1 /BPC 8 /CS /G ID a EI Q"), id="inline"),
+        pytest.param(content(b"q 425 0 0 600 0 0 cm /fzImg0 Do Q /P <<>> BDC 9 9 99 99 re f EMC"), id="marked"),
         pytest.param(content(b"q 1 1 1 1 1 1 1 1" + b" 1" * 2000), id="endless"),
         pytest.param(content(b""), id="nothing"),
         pytest.param(image_key("Decode", "[1 0 1 0 1 0]"), id="a negative"),

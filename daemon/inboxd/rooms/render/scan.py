@@ -1,8 +1,9 @@
 """The page of most PDFs from a scanner is one JPEG from edge to edge: it is decoded straight, without MuPDF.
 
-libjpeg-turbo takes a third of MuPDF's time for that. Nothing is guessed: all that the page does must be to place this
-one image, upright, from edge to edge, and the image must be plain. All else is MuPDF's to draw, and so is whatever
-the decoder here has a complaint about.
+libjpeg-turbo takes a third of MuPDF's time for that. Nothing is guessed: the page must begin by placing this one image,
+upright, from edge to edge, the image must be plain, and nothing else may be seen: only the hidden text that programs
+lay over a scan to make it searchable. All else is MuPDF's to draw, and so is whatever the decoder here has a complaint
+about.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 _SHORT = 1024  # bytes: to place one image takes no more
 _NUMBER = rb"[-+]?\d*\.?\d+"
 _PLACED = rb"(?:" + _NUMBER + rb"\s+){6}cm\s+(?:q\s+)*"
-_CONTENT = re.compile(rb"\s*(?:q\s+)*((?:" + _PLACED + rb")+)/([\w.+-]+)\s+Do(?:\s+Q)*\s*")
+_BEGIN = re.compile(rb"\s*(?:q\s+)*((?:" + _PLACED + rb")+)/([\w.+-]+)\s+Do(?:\s+Q)*(?:\s+|$)")
 _MATRIX = re.compile(rb"((?:" + _NUMBER + rb"\s+){6})cm")
 _PLAIN_KEYS = {
     *("Type", "Subtype", "Name", "Width", "Height", "BitsPerComponent", "ColorSpace", "Filter", "Length"),
@@ -42,7 +43,7 @@ _OFF = 1.5  # pixels by which the image may miss the page's edge
 def scan(page: pymupdf.Page, target: Size, max_pixels: int) -> NDArray[np.uint8] | None:
     """The page as height × width × RGB at `target` size if it is such a scan; None if MuPDF must draw it."""
     content = page.read_contents()
-    placed = _CONTENT.fullmatch(content) if len(content) < _SHORT else None
+    placed = _BEGIN.match(content[:_SHORT])
     images = page.get_images(full=True) if placed else []
     if placed is None or len(images) != 1:
         return None
@@ -53,9 +54,16 @@ def scan(page: pymupdf.Page, target: Size, max_pixels: int) -> NDArray[np.uint8]
         or page.parent.xref_get_key(page.xref, "Annots")[0] != "null"
         or not _fills(page, placed[1], target)
         or not _is_plain(page.parent, xref)
+        or (placed.end() < len(content) and not _is_alone(page))
     ):
         return None
     return _decoded(page.parent.xref_stream_raw(xref), Size(width, height), target, page.rotation, max_pixels)
+
+
+def _is_alone(page: pymupdf.Page) -> bool:
+    """Whether one image is all that is painted on the page; text that is not painted may be there too."""
+    painted = [what for what, _ in page.get_bboxlog() if what != "ignore-text"]
+    return painted == ["fill-image"]
 
 
 def _fills(page: pymupdf.Page, placing: bytes, target: Size) -> bool:
