@@ -177,6 +177,28 @@ def test_copies_and_our_own_outputs_are_not_read_however_often_it_starts(tmp_pat
     assert not [line for line in daemon.log().splitlines() if "level=error" in line]
 
 
+def test_an_original_keeps_all_it_had_though_others_read_it(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path)
+    original = made(daemon.inbox / "a.pdf", 2)
+    original.chmod(0o640)
+    os.utime(original, ns=(10**18, 10**18 + 123))
+    try:
+        os.setxattr(original, "user.origin", b"the scanner downstairs")
+    except OSError as error:
+        pytest.skip(f"no extended attributes here: {error}")
+    os.link(original, daemon.inbox / "b.pdf")
+    before, content = original.stat(), original.read_bytes()
+    with original.open("rb"):
+        drain(daemon)
+    after = original.stat()
+    for fact in ("st_ino", "st_mode", "st_uid", "st_gid", "st_mtime_ns", "st_ctime_ns", "st_nlink"):
+        assert getattr(after, fact) == getattr(before, fact), fact
+    assert original.read_bytes() == content
+    assert os.getxattr(original, "user.origin") == b"the scanner downstairs"
+    assert sorted(daemon.states().values()) == ["done", "duplicate"]
+    assert tree(daemon.inbox) == with_outputs("a.pdf", "b.pdf")
+
+
 def test_two_daemons_whose_outputs_are_each_other_s_inbox(tmp_path: Path) -> None:
     one, other = (Daemon(tmp_path / name, inbox="") for name in ("one", "other"))
     for daemon, its_outputs in ((one, other.inbox), (other, one.inbox)):
