@@ -5,26 +5,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
 import time
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import structlog
 
-from inboxd import __version__, faults, logs
+from inboxd import __version__, beginning, faults, logs, signals
 from inboxd.chores import Chores
 from inboxd.config import Settings
 from inboxd.core.retrying import RetryPolicy
 from inboxd.drain import Drain, Progress
 from inboxd.engines import registry
 from inboxd.errors import ConfigError, Defect, Exit, InboxdError
-from inboxd.ledger import claims, lock, runs
+from inboxd.ledger import lock, runs
 from inboxd.ledger.opening import Ledger
 from inboxd.ledger.reading import Reader
-from inboxd.model import Gone, InboxId, RunId, Sighting
+from inboxd.model import Gone, RunId, Sighting
 from inboxd.notify import Notifier
 from inboxd.reloading import reread
 from inboxd.rooms.assembly import AssemblyRoom
@@ -33,7 +31,7 @@ from inboxd.rooms.checkup import Checkup
 from inboxd.rooms.desk import Desk
 from inboxd.rooms.heartbeat import Heartbeat, Promises
 from inboxd.rooms.herald import READING, Herald
-from inboxd.rooms.inbox import InboxRoom, Watched
+from inboxd.rooms.inbox import InboxRoom
 from inboxd.rooms.intake import IntakeRoom
 from inboxd.rooms.muster import Muster
 from inboxd.rooms.opening import OpeningRoom
@@ -41,7 +39,6 @@ from inboxd.rooms.outputs import Outputs
 from inboxd.rooms.reading import ReadingRoom
 from inboxd.rooms.render.pool import RenderPool
 from inboxd.rooms.rendering import RenderingRoom
-from inboxd.rooms.spool import Spool
 from inboxd.rooms.stopping import unless
 from inboxd.rooms.vitals import Pulse, Vitals
 
@@ -113,7 +110,7 @@ class _Life:
         )
         faults.point("service.begun")
         try:
-            with _signals(self._on_signal, self._reload):
+            with signals.heeded(self._on_signal, self._reload):
                 await self._rooms(run_id, until_drained, on_progress)
         except Exception as trouble:
             error = _cause(trouble)
@@ -166,8 +163,8 @@ class _Life:
         retry = settings.retry
         policy = RetryPolicy(retry.attempts, retry.first_delay, retry.max_delay, retry.deaths)
         workers = settings.render_workers
-        inboxes = await self._register()
-        spool = await self._take_up(run_id)
+        inboxes = await beginning.register(ledger, settings.inbox)
+        spool = await beginning.take_up(ledger, self._reader, settings.spool_dir, run_id)
 
         engine = registry.create(settings)
         pool = RenderPool(settings.render, workers, engine.limits.longest_edge, engine.limits.grid)
@@ -263,44 +260,8 @@ class _Life:
             await engine.close()
             await pool.close()
 
-    async def _register(self) -> dict[InboxId, Watched]:
-        """A row for each configured inbox."""
-        inboxes: dict[InboxId, Watched] = {}
-        for settings in self._settings.inbox:
-            path = os.fsencode(os.path.normpath(settings.path))
-            number = await self._ledger.write(runs.inbox, path, priority=settings.priority, now=time.time())
-            inboxes[number] = Watched(number, settings)
-        return inboxes
-
-    async def _take_up(self, run_id: RunId) -> Spool:
-        """Put back what an earlier life held, and clear the spool of what nobody needs."""
-        strays = await self._ledger.write(claims.release_strays, run_id, now=time.time())
-        faults.point("service.taken_up")
-        if strays.files or strays.pages:
-            log.info("taking up what an earlier life left", files=strays.files, pages=strays.pages)
-        spool = Spool(self._settings.spool_dir)
-        with self._reader() as reader:
-            needed = {sha256 for _, sha256 in reader.spooled()}
-        await asyncio.to_thread(spool.sweep, needed)
-        return spool
-
     def _reader(self) -> Reader:
         return Reader(self._settings.ledger_path)
-
-
-@contextmanager
-def _signals(on_signal: Callable[[str], None], on_reload: Callable[[], None]) -> Iterator[None]:
-    """SIGTERM and SIGINT call `on_signal` on the loop, SIGHUP `on_reload`, while the context lasts."""
-    loop = asyncio.get_running_loop()
-    numbers = (signal.SIGTERM, signal.SIGINT)
-    for number in numbers:
-        loop.add_signal_handler(number, on_signal, number.name)
-    loop.add_signal_handler(signal.SIGHUP, on_reload)
-    try:
-        yield
-    finally:
-        for number in (*numbers, signal.SIGHUP):
-            loop.remove_signal_handler(number)
 
 
 def _cause(trouble: BaseException) -> BaseException:

@@ -39,7 +39,7 @@ FIRST = {
     "migrating.upgraded": (1,),
     "migrating.committed": (1,),
     "service.begun": (1,),
-    "service.taken_up": (1,),
+    "beginning.taken_up": (1,),
     "marker.created": (1, 2),
     "marker.written": (1, 2),
     "intake.recorded": (1,),
