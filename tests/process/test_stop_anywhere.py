@@ -10,9 +10,8 @@ from tests.process.test_crash_matrix import Scene
 pytestmark = pytest.mark.slow
 
 STAGES = (
-    "intake.recorded", "spool.copied", "intake.copied", "intake.accepted", "opening.claimed", "opening.opened",
-    "rendering.claimed", "reading.admitted", "reading.read", "placing.created", "placing.synced", "placing.placed",
-    "assembly.outputs_written", "archiving.renamed",
+    "intake.recorded", "spool.copied", "intake.accepted", "opening.claimed", "rendering.claimed", "reading.read",
+    "placing.synced", "assembly.outputs_written", "archiving.renamed",
 )  # fmt: skip
 
 
