@@ -35,7 +35,7 @@ languages (letters, contracts, forms, receipts, tables, code, verse, lists that 
 every condition, or are those of `tests/samples`; what an engine gets wrong is made of them after the ways in which
 vision-language models are known to fail. No model was run. The verdicts are those after the last attempt.
 
-The thresholds were chosen on the part **tuned**, before **held** was looked at. The cases are divided by their names, so
+The thresholds were chosen on the part **tuned**, before **held** was seen. The cases are divided by their names, so
 one source text can stand in both. After that look four kinds of cases were added (faded print and show-through) with
 the rule for engines that find lines one by one; its limit `FADED_INK` was chosen with both parts known, by what the
 `cpu` engine read of drawn pages. So the held figures of those kinds are no more independent than the tuned ones.
