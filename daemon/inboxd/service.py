@@ -100,31 +100,31 @@ class _Life:
         """
         choice = registry.choose(self._settings)
         log.info("inboxd starts", version=__version__, engine=choice.name, because=choice.why)
-        run_id = await self._ledger.write(
-            runs.start_run,
-            version=__version__,
-            pid=os.getpid(),
-            boot_id=BOOT_ID.read_text().strip(),
-            engine=choice.name,
-            now=time.time(),
-        )
-        faults.point("service.begun")
-        try:
-            with signals.heeded(self._on_signal, self._reload):
+        with signals.heeded(self._on_signal, self._reload):
+            run_id = await self._ledger.write(
+                runs.start_run,
+                version=__version__,
+                pid=os.getpid(),
+                boot_id=BOOT_ID.read_text().strip(),
+                engine=choice.name,
+                now=time.time(),
+            )
+            faults.point("service.begun")
+            try:
                 await self._rooms(run_id, until_drained, on_progress)
-        except Exception as trouble:
-            error = _cause(trouble)
-            if isinstance(error, InboxdError):
-                self._exit, self._why = error.exit_code, error.what
-                raise error from trouble
-            self._exit, self._why = Exit.SOFTWARE, f"a defect: {error!r}"
-            traceback.print_exception(trouble)  # as many lines as it takes, which no event has
-            raise Defect(self._why, "The traceback above tells where: please report it.") from trouble
-        finally:
-            await self._ledger.write(runs.end_run, run_id, int(self._exit), self._why, now=time.time())
-            faults.point("service.ended")
-            level = logging.INFO if self._exit in (Exit.OK, Exit.RECYCLE) else logging.ERROR
-            log.log(level, "inboxd ends", exit_code=int(self._exit), reason=self._why)
+            except Exception as trouble:
+                error = _cause(trouble)
+                if isinstance(error, InboxdError):
+                    self._exit, self._why = error.exit_code, error.what
+                    raise error from trouble
+                self._exit, self._why = Exit.SOFTWARE, f"a defect: {error!r}"
+                traceback.print_exception(trouble)  # as many lines as it takes, which no event has
+                raise Defect(self._why, "The traceback above tells where: please report it.") from trouble
+            finally:
+                await self._ledger.write(runs.end_run, run_id, int(self._exit), self._why, now=time.time())
+                faults.point("service.ended")
+                level = logging.INFO if self._exit in (Exit.OK, Exit.RECYCLE) else logging.ERROR
+                log.log(level, "inboxd ends", exit_code=int(self._exit), reason=self._why)
         return self._exit
 
     def end(self, code: Exit, why: str) -> None:

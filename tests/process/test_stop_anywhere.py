@@ -10,6 +10,7 @@ from tests.process.test_crash_matrix import Scene
 pytestmark = pytest.mark.slow
 
 STAGES = (
+    "service.begun",
     "intake.recorded", "spool.copied", "intake.accepted", "opening.claimed", "rendering.claimed", "reading.read",
     "placing.synced", "assembly.outputs_written", "archiving.renamed",
 )  # fmt: skip
