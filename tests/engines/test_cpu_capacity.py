@@ -11,7 +11,7 @@ GB = 1024**3
 
 @pytest.mark.parametrize(
     ("cores", "free", "expected"),
-    [(2, 20 * GB, 2), (64, 8 * GB, 8), (4, GB // 2, 1), (1, 64 * GB, 1)],
+    [(2, 20 * GB, 2), (64, 10 * GB, 8), (4, GB // 2, 1), (1, 64 * GB, 1)],
 )
 def test_cores_are_used_as_far_as_memory_goes(cores: int, free: int, expected: int) -> None:
     assert cpu_capacity.workers(cores, free) == expected

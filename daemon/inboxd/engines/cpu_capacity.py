@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-WORKER_BYTES = 1024**3  # a reading process peaks at 0.7 GB; the rest is for whatever else runs here
+WORKER_BYTES = 5 * 1024**3 // 4  # a reading process peaks at 1.0 GB; the rest is for whatever else runs here
 
 
 def workers(cores: int, free_bytes: int) -> int:
