@@ -73,9 +73,9 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Life:
         door.setblocking(False)
         assert daemon.drain(env={"NOTIFY_SOCKET": str(root / "notify")}) == 0, daemon.log()
         notified = received(door)
-    for name in NAMES:
+    for number, name in enumerate(NAMES, 1000):  # no two alike: a copy of a bad file may get no line of its own
         (daemon.inbox / os.fsdecode(name)).rename(daemon.inbox / os.fsdecode(b"again " + name))
-        broken(inbox + b"/more " + name, 1000)
+        broken(inbox + b"/more " + name, number)
     assert daemon.start("--until-drained", "--log-json").wait(120) == 0, daemon.log()
     rows = daemon.sql("SELECT id, name FROM files")
     return Life(
