@@ -89,7 +89,7 @@ def _rapidocr() -> Any:  # rapidocr's result types depend on its arguments
             **{name: str(path) for name, path in chosen.items()},
             "Global.log_level": "critical",
             "Global.use_cls": False,  # the line classifier turns good lines upside down
-            "Rec.rec_batch_num": 3,  # lines; it moves single characters: 1 and 6 had more wrong (docs/accuracy.md)
+            "Rec.rec_batch_num": 3,  # lines; it moves single characters: 1 and 6 had more wrong on the samples
             "EngineConfig.onnxruntime.intra_op_num_threads": 1,
             "EngineConfig.onnxruntime.inter_op_num_threads": 1,
         }

@@ -1,9 +1,9 @@
 """The page of most PDFs from a scanner is one JPEG from edge to edge: it is decoded straight, without MuPDF.
 
-libjpeg-turbo takes a third of MuPDF's time for that. Nothing is guessed: the page must begin by placing this one image,
-upright, from edge to edge, the image must be plain, and nothing else may be seen: only the hidden text that programs
-lay over a scan to make it searchable. All else is MuPDF's to draw, and so is whatever the decoder here has a complaint
-about.
+libjpeg-turbo takes far less time for that (bench/pipeline.py). Nothing is guessed: the page must begin by placing this
+one image, upright, from edge to edge, the image must be plain, and nothing else may be seen: only the hidden text that
+programs lay over a scan to make it searchable. All else is MuPDF's to draw, and so is whatever the decoder here has a
+complaint about.
 """
 
 from __future__ import annotations
