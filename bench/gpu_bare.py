@@ -108,8 +108,8 @@ def http(bench: Bench) -> None:
 async def _ask_all(bench: Bench, url: str, gauge: Gauge, encoders: ProcessPoolExecutor, server: Any) -> None:
     import aiohttp
 
-    pages, lengths = bench.in_memory(bench.pages // 2), bench.lengths(bench.pages // 2)
-    gate = asyncio.Semaphore(8 if bench.dry else 256)
+    pages = bench.in_memory(bench.pages)
+    few = 2 if bench.dry else 8
     ends: list[float] = []
     loop = asyncio.get_running_loop()
     limits = aiohttp.TCPConnector(limit=0)
@@ -126,7 +126,7 @@ async def _ask_all(bench: Bench, url: str, gauge: Gauge, encoders: ProcessPoolEx
             await asyncio.sleep(0.5)
         bench.record("load", seconds=round(time.monotonic() - began, 1))
 
-        async def one(page: np.ndarray, length: int) -> None:
+        async def one(page: np.ndarray, length: int, gate: asyncio.Semaphore) -> None:
             async with gate:
                 image = await loop.run_in_executor(encoders, _data_url, page)
                 body = {
@@ -142,11 +142,16 @@ async def _ask_all(bench: Bench, url: str, gauge: Gauge, encoders: ProcessPoolEx
                     assert answer.status == 200, told
             ends.append(time.monotonic())
 
-        await asyncio.gather(*(one(page, 16) for page in pages[:16]))
-        ends.clear()
-        start, spent = time.monotonic(), cpu()
-        await asyncio.gather(*map(one, pages, lengths))
-    run_record(bench, "client of vLLM's HTTP server", ends, start, sum(lengths), gauge, cpu() - spent)
+        async def run(name: str, pages: list[np.ndarray], lengths: list[int], together: int) -> None:
+            ends.clear()
+            gate, start, spent = asyncio.Semaphore(together), time.monotonic(), cpu()
+            await asyncio.gather(*(one(page, length, gate) for page, length in zip(pages, lengths, strict=True)))
+            run_record(bench, name, ends, start, sum(lengths), gauge, cpu() - spent)
+
+        await run("HTTP, warm-up", pages[:16], [16] * 16, 16)
+        await run("client of vLLM's HTTP server", pages, bench.lengths(len(pages)), few * 32)
+        some = pages[: 6 * few]
+        await run("the same, as few at once as in the articles", some, bench.lengths(len(some)), few)
 
 
 def _data_url(page: np.ndarray) -> str:

@@ -57,7 +57,13 @@ async def probe(engine: Any, method: str, *arguments: Any) -> Any:
 
 
 async def feed(
-    bench: Bench, engine: Any, name: str, pages: list[np.ndarray], gauge: Gauge, window: int, **more: Any
+    bench: Bench,
+    engine: Any,
+    name: str,
+    pages: list[np.ndarray],
+    gauge: Gauge,
+    window: int,
+    lengths: list[int] | None = None,
 ) -> None:
     """Read the pages with `window` in flight, from memory."""
     from inboxd.model import PageImage, PageText
@@ -76,7 +82,7 @@ async def feed(
         waits.append(answer.first_token_s or 0.0)
         tokens += answer.tokens_out or 0
 
-    engine.due = itertools.cycle(bench.lengths(len(pages)))
+    engine.due = itertools.cycle(lengths or bench.lengths(len(pages)))
     start, spent = time.monotonic(), cpu()
     await asyncio.gather(*map(one, pages))
     first = {"first_token_s": round(statistics.median(waits), 2)}
@@ -105,6 +111,26 @@ def engine_section(runs: Callable[[Bench, Any, Gauge], Any], **profile: Any) -> 
 async def only(bench: Bench, engine: Any, gauge: Gauge) -> None:
     await feed(bench, engine, "engine from memory", bench.in_memory(bench.pages), gauge, engine.limits.pages_in_flight)
     await feed(bench, engine, "engine, one page at a time", bench.in_memory(4), gauge, 1)
+
+
+async def orders(bench: Bench, engine: Any, gauge: Gauge) -> None:
+    """What the order of admission could give at most: by length, which nobody knows beforehand."""
+    pages, window = bench.in_memory(bench.pages), engine.limits.pages_in_flight
+    lengths = bench.lengths(bench.pages)
+    for name, order in (
+        ("as they come", lengths),
+        ("longest first", sorted(lengths, reverse=True)),
+        ("shortest first", sorted(lengths)),
+    ):
+        await feed(bench, engine, name, pages, gauge, window, order)
+
+
+async def fp8_tower(bench: Bench, engine: Any, gauge: Gauge) -> None:
+    """The vision tower's matrices in FP8, on top of everything else."""
+    pages, window = bench.in_memory(bench.pages), engine.limits.pages_in_flight
+    await probe(engine, "probe_fp8_tower")
+    await feed(bench, engine, "FP8 tower, warm-up", pages[:16], gauge, 16)
+    await feed(bench, engine, "FP8 tower", pages, gauge, window)
 
 
 async def tower(bench: Bench, engine: Any, gauge: Gauge) -> None:
