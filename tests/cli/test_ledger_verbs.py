@@ -166,6 +166,29 @@ def test_requeue_by_name_by_state_and_failed(inboxd: Inboxd, config: Path, clerk
     assert ended.code == 1
 
 
+def test_what_the_archive_has_is_not_requeued(inboxd: Inboxd, tmp_path: Path) -> None:
+    folder = tmp_path / "scans"
+    folder.mkdir()
+    config = tmp_path / "c.toml"
+    config.write_text(f'state = "{tmp_path}/state"\n[[inbox]]\npath = "{folder}"\n')
+    with Ledger.open(tmp_path / "state" / "ledger.sqlite") as ledger:
+        clerk = Clerk(ledger, os.fsencode(folder))
+        moved = clerk.read(b"\xe9.pdf", 1)
+        clerk.do(deliveries.delivered, moved, [], archiving=True)
+        clerk.do(deliveries.archived, moved, b"/archive/\xe9.pdf")
+        ended = inboxd("requeue", str(moved), "--config", config)
+        assert ended.code == 1
+        assert rf"{folder}/\xe9.pdf is in the archive: /archive/\xe9.pdf" in ended.err
+        assert "move it back" in ended.err
+        ended = inboxd("requeue", "--state", "done", "--config", config)
+        assert ended.code == 0
+        assert ended.out.startswith("0 files will be read again.\n1 left as they are: the archive has their originals.")
+        assert clerk.state(moved) is FileState.DONE
+        (folder / os.fsdecode(b"\xe9.pdf")).touch()
+        assert inboxd("requeue", str(moved), "--config", config).out == "1 file will be read again.\n"
+        assert clerk.state(moved) is FileState.SETTLING
+
+
 def test_pause_and_resume(inboxd: Inboxd, config: Path, clerk: Clerk) -> None:
     assert inboxd("pause", "--config", config).code == 0
     assert clerk.do(lambda conn, now: runs.paused(conn)) is True

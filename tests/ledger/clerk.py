@@ -45,11 +45,11 @@ def digest(content: str) -> str:
 class Clerk:
     """Drives the verbs as the rooms would; `content` stands for the bytes of a file."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, inbox: bytes = INBOX) -> None:
         self.ledger = ledger
         self.now = BEGIN
         self._inodes = 0
-        self.inbox: InboxId = self.do(runs.inbox, INBOX)
+        self.inbox: InboxId = self.do(runs.inbox, inbox)
         self.run: RunId = self.start_run()
 
     def do(self, verb: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:

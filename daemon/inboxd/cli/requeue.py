@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,10 @@ import click
 from inboxd.cli import given
 from inboxd.cli.printing import say
 from inboxd.core.lifecycle import FileState
-from inboxd.errors import UsageError
+from inboxd.core.naming import display
+from inboxd.errors import InboxdError, UsageError
+
+BACK = "To have an original read again, move it back to where it was, then requeue it."
 
 
 @click.command()
@@ -37,6 +41,14 @@ def requeue(files: Sequence[str], config: Path | None, failed: bool, state: File
             chosen = [row.id for row in reader.files(state=state, limit=-1)]
         else:
             chosen = [given.one_file(reader, file).id for file in files]
+        away = {
+            file: (was, to) for file, (was, to) in glance.archived(reader, chosen).items() if not os.path.lexists(was)
+        }
+    if files and away:
+        raise InboxdError("\n".join(f"{display(was)} is in the archive: {to}" for was, to in away.values()), BACK)
+    chosen = [file for file in chosen if file not in away]
     with given.ledger(settings) as ledger:
         count = ledger.write_now(runs.requeue, chosen, now=time.time())
     say(f"{count} file{'' if count == 1 else 's'} will be read again.")
+    if away:
+        say(f"{len(away)} left as they are: the archive has their originals. {BACK}")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from inboxd.core.lifecycle import FileState
-from inboxd.ledger.form import stamp
+from inboxd.ledger.form import join, stamp
 from inboxd.ledger.reading import Reader
 from inboxd.ledger.rows import Counts, FileRow, InboxRow, RunRow
 from inboxd.model import FileId
@@ -75,6 +77,20 @@ def failed(reader: Reader) -> list[FileId]:
     """The files that are quarantined, or came out with a page that could not be read."""
     rows = _rows(reader, "SELECT DISTINCT file FROM v_failures WHERE state IN ('quarantined', 'failed') ORDER BY file")
     return [FileId(file) for (file,) in rows]
+
+
+def archived(reader: Reader, files: Sequence[FileId]) -> dict[FileId, tuple[bytes, str]]:
+    """Those of `files` whose originals were archived: where each was, and where it is now, as a person reads it."""
+    rows = _rows(
+        reader,
+        """
+        SELECT f.id, i.folder, f.folder, f.name, max(e.id), e.detail
+        FROM events e JOIN files f ON f.id = e.file JOIN inboxes i ON i.id = f.inbox
+        WHERE e.event = 'archived' AND f.id IN (SELECT value FROM json_each(?)) GROUP BY f.id
+        """,
+        json.dumps(files),
+    )
+    return {FileId(file): (join(inbox, join(folder, name)), to) for file, inbox, folder, name, _, to in rows}
 
 
 def old(reader: Reader, *, events_before: float | None, samples_before: float | None) -> Old:
