@@ -232,6 +232,20 @@ def test_a_ledger_that_is_gone_is_not_written_to_as_if_it_were_there(path: Path,
         assert names(path) == set()
 
 
+def test_a_write_ahead_log_that_is_removed_costs_nothing(path: Path) -> None:
+    """What it held would else be gone with the next power cut, and readers would not see it."""
+    ledger = Ledger.open(path)
+    ledger.write_now(add, "before")
+    path.with_name(path.name + "-wal").unlink()
+    with pytest.raises(LedgerLost, match="-wal was removed while the ledger was in use"):
+        ledger.write_now(add, "after")
+    with closing(sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True)) as copy:
+        assert copy.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert {"before", "after"} <= {name for (name,) in copy.execute("SELECT name FROM control")}
+    ledger.close()
+    assert {"before", "after"} <= names(path)
+
+
 MOUNTS = (
     os.geteuid() == 0 and subprocess.run(["unshare", "-m", "true"], check=False, capture_output=True).returncode == 0
 )

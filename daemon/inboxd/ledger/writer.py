@@ -66,6 +66,8 @@ class Writer:
         self._raw = raw
         self._path = path
         self._file = _identity(path)
+        self._wal = path.with_name(path.name + "-wal")
+        self._wal_file: tuple[int, int] | None = None  # known after the first commit
         self._queue: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
         self._gate = threading.Lock()  # between the last submit and the end of the queue
         self._closing = threading.Event()
@@ -185,6 +187,14 @@ class Writer:
                 "Put a backup in its place. Without one the next start makes a new ledger, and reads every file in the "
                 "inboxes anew; outputs that are there are known again.",
             )
+        wal = _identity(self._wal)
+        if self._wal_file not in (None, wal):
+            self._raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # from the file that is still open, whatever its name
+            raise LedgerLost(
+                f"{self._wal} was removed while the ledger was in use",
+                "It is no leftover: it holds the latest changes. They are in the ledger now: start the daemon again.",
+            )
+        self._wal_file = wal
 
     def _verb(self, task: _Task) -> object:
         """Carry out one verb so that, if it raises, it alone leaves no trace."""
