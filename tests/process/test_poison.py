@@ -151,4 +151,6 @@ def test_pages_and_files_that_cost_a_renderer(tmp_path: Path) -> None:
     assert "no answer within 3 s while rendering page 1" in told["endless.pdf"]
     assert "ran out of memory" in told["hungry.png"]
     assert said(daemon, "renderer lost") == 4 * DEATHS
+    assert deaths(daemon) == dict.fromkeys([("crashes.pdf", 2), ("endless.pdf", 1), ("hungry.png", 1)], DEATHS)
+    assert daemon.sql("SELECT deaths FROM files WHERE name = ?", [b"unopenable.pdf"]) == [(DEATHS,)]
     assert daemon.sql("SELECT exit_code FROM runs") == [(0,)]

@@ -11,7 +11,7 @@ from inboxd.ledger.accepting import Accepted, accept
 from inboxd.ledger.conditions import Delivery
 from inboxd.ledger.duplicates import promote, quarantine_with
 from inboxd.ledger.form import stamp
-from inboxd.ledger.moving import event, happened, put_back_pages, settle, to_state
+from inboxd.ledger.moving import count_death, event, happened, put_back_pages, settle, to_state
 from inboxd.ledger.schema import files
 from inboxd.ledger.seeing import find_moved, gone, record, rename
 from inboxd.model import FileId
@@ -55,8 +55,8 @@ def resettle(conn: Connection, files_: Sequence[FileId], reason: str, *, now: fl
     return len(lost)
 
 
-def quarantine(conn: Connection, file: FileId, reason: str, *, now: float) -> None:
-    """Set a file aside for a person; `reason` is for that person.
+def quarantine(conn: Connection, file: FileId, reason: str, *, died: bool = False, now: float) -> None:
+    """Set a file aside for a person; `reason` is for that person. `died`: so did a process, opening it.
 
     Duplicates that wait for it share its fate when its content was to blame, and take its place when it never
     came as far as having one.
@@ -67,6 +67,8 @@ def quarantine(conn: Connection, file: FileId, reason: str, *, now: float) -> No
     came_from = conn.scalar(select(files.c.state).where(files.c.id == file))
     if not to_state(conn, file, FileState.QUARANTINED, now=now, reason=reason, delivery=Delivery.NONE):
         return
+    if died:
+        count_death(conn, file)
     put_back_pages(conn, [file])
     happened(conn, event(stamp(now), "quarantined", reason, file=file))
     if came_from == FileState.SETTLING:

@@ -13,7 +13,7 @@ from inboxd.ledger import conditions as when
 from inboxd.ledger.arrivals import quarantine
 from inboxd.ledger.conditions import Delivery
 from inboxd.ledger.form import AT_ONCE, stamp
-from inboxd.ledger.moving import AnyRow, chunks, event, happened, put_back_pages, to_state
+from inboxd.ledger.moving import AnyRow, chunks, count_death, event, happened, put_back_pages, to_state
 from inboxd.ledger.schema import files, pages
 from inboxd.model import BatchId, FileId, PageId, PageReading, PageState, RunId
 
@@ -58,6 +58,7 @@ _FINISH = (
                 pages.c.warnings,
             )
         }
+        | {pages.c.deaths: pages.c.deaths + bindparam("died")}
     )
     .returning(pages.c.file, pages.c.number)
 )
@@ -105,9 +106,10 @@ def finish_page(
     first_token_s: float | None = None,
     mean_logprob: float | None = None,
     ink: float | None = None,
+    died: bool = False,
     now: float,
 ) -> bool:
-    """Keep a page's last word; True when it was the last that its file waited for.
+    """Keep a page's last word; True when it was the last that its file waited for. `died`: so did a process, of it.
 
     A file of which not one page could be read is quarantined: there is nothing to deliver.
     A page that is not in flight any more is left alone: its file vanished or was requeued meanwhile.
@@ -122,6 +124,7 @@ def finish_page(
         _FINISH,
         {
             "page": page,
+            "died": int(died),
             "new_state": reading.state,
             "new_reason": reading.reason,
             "new_batch": batch,
@@ -193,7 +196,7 @@ def retry_file(
     if to_state(conn, file, FileState.RETRYING, now=now, reason=reason, next_try_at=stamp(next_try_at)):
         put_back_pages(conn, [file])
         if died:
-            conn.execute(update(files).where(files.c.id == file).values(deaths=files.c.deaths + 1))
+            count_death(conn, file)
         happened(conn, event(stamp(now), "retrying", reason, file=file))
 
 
@@ -241,8 +244,7 @@ def release_held(conn: Connection, run: RunId, *, now: float) -> None:
 
 
 def _died(conn: Connection, rows: Sequence[AnyRow], reason: str, *, now: float) -> None:
-    at = stamp(now)
-    happened(conn, *(event(at, "page died", reason, file=row.file, page=row.number) for row in rows))
+    happened(conn, *(event(stamp(now), "page died", reason, file=row.file, page=row.number) for row in rows))
 
 
 def _json(values: Sequence[object]) -> str | None:

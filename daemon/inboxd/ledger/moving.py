@@ -97,6 +97,11 @@ def settle(conn: Connection, file: FileId, reason: str, *, now: float, **values:
     )
 
 
+def count_death(conn: Connection, file: FileId) -> None:
+    """A process died opening this file."""
+    conn.execute(update(files).where(files.c.id == file).values(deaths=files.c.deaths + 1))
+
+
 def put_back_pages(conn: Connection, ids: Sequence[FileId]) -> None:
     """No page of a file that is not being read stays in flight; the attempt is not counted."""
     for chunk in chunks(ids):

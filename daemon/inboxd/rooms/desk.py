@@ -125,7 +125,9 @@ class Desk:
         if isinstance(decision, GiveUp):
             log.warning("page failed", file=claim.file, page=claim.number, reason=decision.reason)
             page = lastword.unread(claim.number, decision.reason, by, attempts=claim.attempt)
-            complete = await self._ledger.write(claims.finish_page, claim.page, page, now=time.time())
+            complete = await self._ledger.write(
+                claims.finish_page, claim.page, page, died=failure.died, now=time.time()
+            )
             self._last_word(claim, complete)
             return
         log.info("page will be tried again", file=claim.file, page=claim.number, reason=failure.reason)

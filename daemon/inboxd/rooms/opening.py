@@ -107,7 +107,7 @@ class OpeningRoom:
             policy=self._policy,
         )
         if isinstance(decision, GiveUp):
-            await self._quarantine(file, decision.reason)
+            await self._quarantine(file, decision.reason, died=outcome.died)
             return
         log.warning("file will be opened again", file=file.file, path=display(file.path), reason=outcome.reason)
         await self._ledger.write(
@@ -121,7 +121,7 @@ class OpeningRoom:
         log.warning("spool copy lost, taking the file again", file=file.file, path=display(file.path))
         await self._ledger.write(arrivals.resettle, [file.file], "its spool copy was lost", now=time.time())
 
-    async def _quarantine(self, file: FileClaim, reason: str) -> None:
+    async def _quarantine(self, file: FileClaim, reason: str, *, died: bool = False) -> None:
         log.warning("file quarantined", file=file.file, path=display(file.path), reason=reason)
-        await self._ledger.write(arrivals.quarantine, file.file, reason, now=time.time())
+        await self._ledger.write(arrivals.quarantine, file.file, reason, died=died, now=time.time())
         faults.point("opening.quarantined")
