@@ -20,6 +20,7 @@ from tests.rooms.intake_stage import Stage
 from inboxd.config import Intake
 from inboxd.ledger import arrivals
 from inboxd.model import Gone
+from inboxd.rooms import looking
 from inboxd.rooms.spool import Spool
 
 PDF = (SAMPLES / "nl_notice_digital.pdf").read_bytes()
@@ -607,12 +608,32 @@ def test_a_full_disk_pauses_intake_until_there_is_space(stage: Stage, monkeypatc
         (row,) = stage.reader.inboxes()
         assert (row.state, row.reason) == (
             "no_space",
-            f"the disk of the spool has less than {len(PDF) + 1000:,} bytes free",
+            "the disk of the spool has less than 1,000 bytes free",
         )
         assert stage.state("a.pdf") == "settling"
         free[0] = 10**9
         await stage.becomes("a.pdf", "ready")
         await stage.until(lambda: stage.reader.inboxes()[0].state == "watching", "the state to pass")
+
+    on(stage, play)
+
+
+def test_a_file_that_does_not_fit_keeps_no_other_out(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looking, "NO_ROOM_S", 0.1)
+    free = [1000 + 2 * len(PDF)]
+    monkeypatch.setattr(Spool, "free", lambda _: free[0])
+    stage.intake_settings = Intake(min_free_bytes=1000)
+    large = PDF.replace(b"%%EOF", b"%" * 10_000 + b"\n%%EOF")
+
+    async def play(stage: Stage) -> None:
+        (stage.inbox / "large.pdf").write_bytes(large)
+        await stage.until(lambda: "no room for it" in stage.reason("large.pdf"), "the reason to be told")
+        (stage.inbox / "small.pdf").write_bytes(PDF)
+        await stage.becomes("small.pdf", "ready")
+        assert stage.state("large.pdf") == "settling"
+        assert f"{len(large):,} bytes free, and 1,000 to spare" in stage.reason("large.pdf")
+        free[0] = 10**9
+        await stage.becomes("large.pdf", "ready")
 
     on(stage, play)
 

@@ -23,6 +23,8 @@ from inboxd.rooms.spool import Spool
 
 GROWING = "still being written"
 EMPTY = "incomplete: it is empty (0 bytes)"
+NO_ROOM_S = 10.0
+"""Seconds after which a file that did not fit is tried again."""
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO}
 _BUSY = {errno.EBUSY, errno.ETXTBSY, errno.EAGAIN}
@@ -75,7 +77,7 @@ class Away:
 
 @dataclass(frozen=True, slots=True)
 class NoSpace:
-    """The spool has no room for it: it has once `wanted` bytes are free; 0: only trying again will tell."""
+    """The spool has no room for any file: it has once `wanted` bytes are free; 0: only trying again will tell."""
 
     reason: str
     wanted: int = 0
@@ -189,10 +191,12 @@ class _Look:
         return f"incomplete: {missing}" if missing else ""
 
     def _take(self, quiet: Quiet, kind: Kind, spool: Spool, is_stopping: Callable[[], bool]) -> Outcome:
-        free = spool.free()
-        wanted = self._size + self._errand.min_free
-        if free < wanted:
-            return NoSpace(f"the disk of the spool has less than {wanted:,} bytes free", wanted)
+        free, least = spool.free(), self._errand.min_free
+        if free < least:
+            return NoSpace(f"the disk of the spool has less than {least:,} bytes free", least)
+        if free < self._size + least:  # smaller ones still fit
+            lacks = f"no room for it: the disk of the spool needs {self._size:,} bytes free, and {least:,} to spare"
+            return Wait(time.monotonic() + NO_ROOM_S, lacks, quiet)
         draft = spool.copy(self._fd, self._size, is_stopping)
         try:
             after = self._signature(os.fstat(self._fd))
