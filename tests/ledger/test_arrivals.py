@@ -8,7 +8,7 @@ import pytest
 from tests.ledger.clerk import INBOX, Clerk, digest, written
 
 from inboxd.core.lifecycle import FileState, IllegalMove
-from inboxd.ledger import arrivals, claims, runs
+from inboxd.ledger import arrivals, claims, copies, runs
 from inboxd.model import Arrival, Entry, FileId, Gone, InboxId, Kind, Sighting, Signature
 
 
@@ -187,6 +187,18 @@ def test_new_content_is_ready(clerk: Clerk) -> None:
         row = reader.file(file)
         assert reader.spooled() == [(file, digest("new"))] and reader.backlog() == 1
     assert row is not None and (row.sha256, row.kind) == (digest("new"), "pdf")
+
+
+def test_a_copy_is_needed_until_the_last_page_is_read(clerk: Clerk) -> None:
+    """However long the outputs can't be written: else one read-only inbox fills the spool's disk."""
+    file = clerk.open(b"a.pdf", 1, "new")
+    with clerk.reader() as reader:
+        assert reader.spooled() == [(file, digest("new"))]
+        assert clerk.ledger.write_now(copies.needed, digest("new"))
+        clerk.finish(clerk.claim_pages()[0])
+        assert clerk.sql("SELECT state, delivery FROM files") == [("reading", "owed")]
+        assert reader.spooled() == []
+        assert not clerk.ledger.write_now(copies.needed, digest("new"))
 
 
 @pytest.mark.parametrize("stage", ["ready", "reading", "retrying", "done"])

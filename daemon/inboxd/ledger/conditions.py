@@ -41,6 +41,10 @@ EARLIER = "current = 0"
 READY = f"state = '{FileState.READY}'"
 RETRYING = f"state = '{FileState.RETRYING}'"
 BEING_READ = f"state = '{FileState.READING}' AND delivery = '{Delivery.NONE}'"
+NEEDS_COPY = (
+    f"state IN {one_of(FileState.READY, FileState.READING, FileState.RETRYING)} AND delivery = '{Delivery.NONE}'"
+)
+"""Its copy in the spool is still to be read; once all pages are, only outputs are owed, however long."""
 OWED = f"delivery = '{Delivery.OWED}'"
 ORIGINAL = f"state IN {one_of(*ORIGINAL_STATES)}"
 DUPLICATE = "duplicate_of IS NOT NULL"

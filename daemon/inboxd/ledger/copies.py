@@ -6,11 +6,9 @@ from sqlalchemy import Connection, text
 
 from inboxd.core.lifecycle import FileState
 from inboxd.ledger import conditions as when
-from inboxd.ledger.conditions import one_of
 
-_HOLDERS = one_of(FileState.READY, FileState.READING, FileState.RETRYING)
 _NEEDED = text(
-    f"SELECT EXISTS (SELECT 1 FROM files WHERE sha256 = :sha256 AND {when.ORIGINAL} AND state IN {_HOLDERS})"  # noqa: S608 - conditions of our own
+    f"SELECT EXISTS (SELECT 1 FROM files WHERE sha256 = :sha256 AND {when.ORIGINAL} AND {when.NEEDS_COPY})"  # noqa: S608 - conditions of our own
 )
 _BACKLOG = text(f"SELECT count(*) FROM files WHERE {when.READY}")  # noqa: S608 - as above
 _SETTLING = text(f"SELECT count(*) FROM files WHERE {when.CURRENT} AND state = '{FileState.SETTLING}'")  # noqa: S608 - as above

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from inboxd.core.lifecycle import FileState
+from inboxd.ledger import conditions as when
 from inboxd.ledger.asking import Asking
 from inboxd.ledger.form import join
 from inboxd.ledger.rows import (
@@ -110,12 +111,8 @@ class Reader(Asking):
 
     def spooled(self) -> list[tuple[FileId, str]]:
         """The files that need their spool copy, and its sha256."""
-        return [
-            (row[0], row[1])
-            for row in self._all(
-                "SELECT id, sha256 FROM files WHERE current = 1 AND state IN ('ready', 'reading', 'retrying')"
-            )
-        ]
+        query = f"SELECT id, sha256 FROM files WHERE current = 1 AND {when.NEEDS_COPY}"  # noqa: S608 - of our own
+        return [(row[0], row[1]) for row in self._all(query)]
 
     def reading(self, file: FileId) -> Reading:
         """A file with all of its pages; a duplicate has those of its original.
