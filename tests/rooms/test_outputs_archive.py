@@ -14,6 +14,7 @@ from tests.rooms.outputs_stage import Stage
 
 from inboxd.rooms import archiving
 from inboxd.rooms.folders import Folder
+from inboxd.rooms.listing import signature_of
 from inboxd.rooms.outputs import Archived, Undeliverable, Vanished
 
 
@@ -55,6 +56,18 @@ def test_other_content_of_the_same_name_is_kept_and_the_newcomer_numbered(tmp_pa
     assert stage.archive() == Archived(os.fsencode(archive / "scan.3.pdf"))
     assert (archive / "scan.pdf").read_bytes() == b"%PDF an older scan"
     assert (archive / "scan.3.pdf").read_bytes() == b"%PDF a scan"
+
+
+@pytest.mark.parametrize("mtime_s", [-11_644_473_600, 13_569_465_600], ids=["1601", "2400"])
+@pytest.mark.parametrize("inode", [7, 2**63 + 7])
+def test_an_original_is_known_again_by_times_and_inodes_beyond_64_bits(mtime_s: int, inode: int) -> None:
+    """As SMB and NFS have them; the ledger keeps them folded."""
+    told = {"st_mtime_ns": mtime_s * 10**9, "st_ctime_ns": 0}
+    status = os.stat_result((stat.S_IFREG, inode, 1, 1, 0, 0, 99, 0, mtime_s, 0), told)
+    assert archiving.same(status, signature_of(status, keeps_inodes=True))
+    assert archiving.same(status, signature_of(status, keeps_inodes=False))
+    later = os.stat_result((stat.S_IFREG, inode, 1, 1, 0, 0, 99, 0, mtime_s + 1, 0), told | {"st_mtime_ns": 0})
+    assert not archiving.same(later, signature_of(status, keeps_inodes=True))
 
 
 def test_the_same_content_is_not_archived_twice(tmp_path: Path, archive: Path) -> None:

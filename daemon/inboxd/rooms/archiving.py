@@ -7,11 +7,13 @@ import hashlib
 import os
 import stat
 from contextlib import suppress
+from dataclasses import replace
 
 from inboxd import faults
 from inboxd.core.naming import numbered
 from inboxd.model import Signature
 from inboxd.rooms.folders import Folder, dress
+from inboxd.rooms.listing import signature_of
 from inboxd.rooms.placing import Draft, rename_new
 
 _BLOCK = 1024 * 1024
@@ -66,11 +68,8 @@ def same(status: os.stat_result, signature: Signature) -> bool:
 
     A signature from where inodes are made up has none.
     """
-    return (
-        stat.S_ISREG(status.st_mode)
-        and (status.st_size, status.st_mtime_ns) == (signature.size, signature.mtime_ns)
-        and signature.inode in (0, status.st_ino)
-    )
+    found = signature_of(status, keeps_inodes=signature.inode != 0)
+    return stat.S_ISREG(status.st_mode) and found == replace(signature, ctime_ns=found.ctime_ns)
 
 
 def _rename(home: Folder, name: bytes, archive: Folder, target: bytes, fd: int) -> bool:
