@@ -10,7 +10,7 @@ import pytest
 from inboxd.chores import Chores
 from inboxd.config import Health, Settings
 from inboxd.errors import Exit
-from inboxd.ledger import upkeep
+from inboxd.ledger import runs, upkeep
 from inboxd.ledger.opening import Ledger
 from inboxd.ledger.reading import Reader
 from inboxd.rooms.spool import Spool
@@ -73,3 +73,24 @@ def test_a_recycle_is_noticed_if_it_is_asked_for_in_this_life(tmp_path: Path) ->
     asyncio.run(live())
     ledger.close()
     assert ended == [(Exit.RECYCLE, "asked for by berta at 2033-05-18 03:33:20.000 UTC")]
+
+
+def test_all_that_is_old_is_forgotten_soon_after_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inboxd.chores.PRUNE_S", 0.0)
+    monkeypatch.setattr(runs.prune, "__kwdefaults__", {"limit": 2})
+    with Ledger.open(tmp_path / "ledger.sqlite") as ledger:
+        for number in range(5):
+            ledger.write_now(runs.pause, bool(number % 2 == 0), now=1e9 + number)  # an event each
+        stop = asyncio.Event()
+
+        async def live() -> None:
+            checkup = Failing()
+            checkup.calls = 3  # and never fails
+            room = asyncio.create_task(chores(tmp_path, ledger, checkup, []).run(stop))
+            with Reader(tmp_path / "ledger.sqlite") as reader:
+                while reader.events():
+                    await asyncio.sleep(0.01)
+            stop.set()
+            await room
+
+        asyncio.run(live())

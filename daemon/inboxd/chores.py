@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import structlog
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
@@ -30,6 +30,8 @@ CLOCK_S = 1.0
 """Seconds between looks at the clock."""
 SET_BACK_S = 1.0
 """Seconds that the clock must lose between two looks to have been set back: less is how clocks are kept right."""
+PRUNE_S = 300.0
+"""Seconds from the start of a life to its first pruning; the others are a day apart."""
 DAY_S = 86_400.0
 
 
@@ -78,6 +80,9 @@ class Chores:
                     coalesce=True,
                     misfire_grace_time=None,
                 )
+            # A machine that is off at night would else never come to it.
+            soon = datetime.now(UTC) + timedelta(seconds=PRUNE_S)
+            self._scheduler.modify_job(self.prune.__name__, next_run_time=soon)
             self._scheduler.start()
             try:
                 await stop.wait()
@@ -140,10 +145,14 @@ class Chores:
         """Forget events and samples that are older than the settings keep them."""
         keep = self._settings.prune
         now = time.time()
-        gone = await self._ledger.write(
-            runs.prune,
-            events_before=now - keep.events_days * DAY_S if keep.events_days else None,
-            samples_before=now - keep.samples_days * DAY_S if keep.samples_days else None,
-            now=now,
-        )
-        log.info("ledger pruned", events=gone.events, samples=gone.samples)
+        events = samples = 0
+        is_all = False
+        while not is_all:  # a little at a time: other writes go between
+            gone = await self._ledger.write(
+                runs.prune,
+                events_before=now - keep.events_days * DAY_S if keep.events_days else None,
+                samples_before=now - keep.samples_days * DAY_S if keep.samples_days else None,
+                now=now,
+            )
+            events, samples, is_all = events + gone.events, samples + gone.samples, gone.all
+        log.info("ledger pruned", events=events, samples=samples)

@@ -160,8 +160,10 @@ def test_prune_forgets_what_is_old_a_little_at_a_time(clerk: Clerk) -> None:
     clerk.now += 86400
     clerk.see(b"new")
     limit = clerk.now - 3600
-    assert clerk.do(runs.prune, events_before=None, samples_before=None) == Pruned(0, 0)
-    assert clerk.do(runs.prune, events_before=limit, samples_before=BEGIN, limit=8) == Pruned(8, 0)
-    assert clerk.do(runs.prune, events_before=limit, samples_before=limit, limit=8) == Pruned(3, 1)
+    assert clerk.do(runs.prune, events_before=None, samples_before=None) == Pruned(0, 0, all=True)
+    assert clerk.do(runs.prune, events_before=limit, samples_before=BEGIN, limit=8) == Pruned(8, 0, all=False)
+    assert clerk.do(runs.prune, events_before=limit, samples_before=limit, limit=8) == Pruned(3, 1, all=True)
+    assert clerk.do(runs.prune, events_before=limit, samples_before=limit) == Pruned(0, 0, all=True)
     with clerk.reader() as reader:
         assert [row.event for row in reader.events()] == ["seen"]
+    assert clerk.do(runs.prune, events_before=clerk.now + 1, samples_before=None) == Pruned(1, 0, all=True)

@@ -11,7 +11,6 @@ from inboxd.cli import given
 from inboxd.cli.printing import say
 
 _DAY_S = 86_400.0
-_AT_ONCE = 20_000
 
 _DAYS = click.IntRange(min=0, max=36_500)
 
@@ -41,12 +40,12 @@ def prune(config: Path | None, events_days: int | None, samples_days: int | None
 
     forgotten_events = forgotten_samples = 0
     with given.ledger(settings) as ledger:
-        while True:
-            gone = ledger.write_now(runs.prune, events_before=events, samples_before=samples, limit=_AT_ONCE, now=now)
+        is_all = False
+        while not is_all:
+            gone = ledger.write_now(runs.prune, events_before=events, samples_before=samples, now=now)
             forgotten_events += gone.events
             forgotten_samples += gone.samples
-            if max(gone.events, gone.samples) < _AT_ONCE:
-                break
+            is_all = gone.all
     say(f"{forgotten_events} events and {forgotten_samples} samples forgotten.")
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from sqlalchemy import Connection, delete, insert, select, text, update
+from sqlalchemy import Connection, delete, func, insert, select, text, update
 
 from inboxd.core.lifecycle import FileState, sources
 from inboxd.core.naming import display
@@ -27,8 +27,11 @@ class Pruned:
 
     events: int
     samples: int
+    all: bool  # nothing as old is left
 
 
+_BEYOND = 2**63 - 1
+"""No id is as large."""
 PAUSED = "paused"
 REQUEUED = "requeued"
 """Names in `control`: the second counts up whenever files were requeued, for a daemon to notice."""
@@ -189,11 +192,14 @@ def prune(
 ) -> Pruned:
     """Forget events and samples from before a time (UTC seconds); None keeps them for ever.
 
-    At most `limit` of each go in one call, so that no other write waits long: call again while that many went.
+    At most `limit` of each go in one call, so that no other write waits long: call again until it says `all`.
     """
     gone = {events: 0, memory_samples: 0}
     for table, before in ((events, events_before), (memory_samples, samples_before)):
         if before is not None:
-            oldest = select(table.c.id).where(table.c.at < stamp(before)).order_by(table.c.id).limit(limit)
+            # Up to the first that is young: they are in order, and those behind it need not be read.
+            young = select(table.c.id).where(table.c.at >= stamp(before)).order_by(table.c.id).limit(1)
+            is_old = table.c.id < func.coalesce(young.scalar_subquery(), _BEYOND)
+            oldest = select(table.c.id).where(is_old).order_by(table.c.id).limit(limit)
             gone[table] = conn.execute(delete(table).where(table.c.id.in_(oldest))).rowcount
-    return Pruned(gone[events], gone[memory_samples])
+    return Pruned(gone[events], gone[memory_samples], max(gone.values()) < limit)
