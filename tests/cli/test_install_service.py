@@ -67,7 +67,7 @@ def test_without_a_configuration_it_asks_for_a_folder(tmp_path: Path) -> None:
 def test_a_program_in_a_home_folder_is_refused_with_a_way_out(tmp_path: Path) -> None:
     with pytest.raises(InboxdError, match="home folder") as refused:
         install(tmp_path, program=Path("/home/anna/venv/bin/inboxd"))
-    assert "/opt/inboxd/bin/pip install inboxd" in refused.value.advice
+    assert "/opt/inboxd/bin/pip install CLONE" in refused.value.advice
 
 
 def test_an_instance_has_its_own_names(tmp_path: Path) -> None:

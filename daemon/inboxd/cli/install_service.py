@@ -104,7 +104,7 @@ def _program(named: Path | None) -> str:
                 f"{shown(path)} lies in a home folder, which the service can't see",
                 f"Install it elsewhere, with the system's Python:\n"
                 f"  /usr/bin/python3 -m venv {unit.PROGRAM.removesuffix('/bin/inboxd')}\n"
-                f"  {unit.PROGRAM.removesuffix('inboxd')}pip install inboxd\n"
+                f"  {unit.PROGRAM.removesuffix('inboxd')}pip install CLONE   # where inboxd was cloned to\n"
                 f"  {unit.PROGRAM} install-service",
             )
     return str(program)

@@ -41,7 +41,7 @@ class PageReader:
         if seen.turned != 90 or any(word not in seen.text for word in golden.WORDS):
             raise EngineUnusable(
                 f"the CPU engine misreads its test page: {seen.text!r}, turned {seen.turned}",
-                "Install it afresh: pip install --force-reinstall inboxd rapidocr onnxruntime opencv-python-headless",
+                "Install it afresh: pip install --force-reinstall rapidocr onnxruntime opencv-python-headless",
             )
 
     @property

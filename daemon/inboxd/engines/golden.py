@@ -21,7 +21,7 @@ def upright() -> np.ndarray:
     raw = resources.files("inboxd.engines").joinpath("data/golden.png").read_bytes()
     picture = cv2.imdecode(np.frombuffer(raw, np.uint8), cv2.IMREAD_COLOR_RGB)
     if picture is None:
-        raise EngineUnusable("the test page of the engines is damaged", "pip install --force-reinstall inboxd")
+        raise EngineUnusable("the test page of the engines is damaged", "Install inboxd again.")
     return picture
 
 

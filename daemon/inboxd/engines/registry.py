@@ -41,7 +41,7 @@ BUILTIN = {
     "cpu": _Builtin(
         "inboxd.engines.cpu:create",
         ("rapidocr", "onnxruntime", "cv2"),
-        "pip install --force-reinstall inboxd",
+        "Install inboxd again, as docs/systemd.md says.",
     ),
     VLLM: _Builtin(
         "inboxd.engines.vllm_local:create",

@@ -35,7 +35,7 @@ def page(grid: int) -> PageImage:
     raw = resources.files("inboxd.engines").joinpath("data/golden_print.png").read_bytes()
     picture = cv2.imdecode(np.frombuffer(raw, np.uint8), cv2.IMREAD_COLOR_RGB)
     if picture is None:
-        raise EngineUnusable("the test page of the engines is damaged", "pip install --force-reinstall inboxd")
+        raise EngineUnusable("the test page of the engines is damaged", "Install inboxd again.")
     height, width = picture.shape[:2]
     padded = np.full((-(-height // grid) * grid, -(-width // grid) * grid, 3), 255, np.uint8)
     padded[:height, :width] = picture
