@@ -128,6 +128,17 @@ def test_the_one_that_took_its_place_turns_out_to_have_changed(clerk: Clerk) -> 
     assert row(clerk, third) == ("settling", None, "none")
 
 
+def test_one_that_turns_out_to_be_what_was_done_before_leaves_those_that_waited_for_it(
+    clerk: Clerk,
+) -> None:
+    done = clerk.finished(b"1.pdf", content="old")
+    newer = clerk.drop(b"1.pdf", "same")
+    waits = clerk.drop(b"2.pdf", "same")
+    clerk.do(arrivals.resettle, [newer], "its spool copy was lost")
+    assert clerk.accept(newer, "old") == arrivals.Accepted(FileState.DONE, done)
+    assert row(clerk, waits) == ("settling", None, "none")
+
+
 def test_the_one_that_took_its_place_turns_out_to_be_ours(clerk: Clerk) -> None:
     _, second, third = family(clerk)
     clerk.delete(b"1.pdf")

@@ -96,6 +96,15 @@ class LedgerMachine(RuleBasedStateMachine):
         if path in self.disk.files and path != to:
             self.disk.files[to] = self.disk.files.pop(path)
 
+    @rule(path=PATHS, to=PATHS)
+    def somebody_takes_one_away_and_brings_it_back(self, path: bytes, to: bytes) -> None:
+        """Under another name perhaps, and over another file."""
+        if path in self.disk.files:
+            taken = self.disk.files.pop(path)
+            self.scan()
+            self.disk.files[to] = taken
+            self.scan()
+
     # ------------------------------------------------------------------------------ what the rooms do
 
     @rule()
