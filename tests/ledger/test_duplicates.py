@@ -8,7 +8,7 @@ import pytest
 from tests.ledger.clerk import Clerk, written
 
 from inboxd.core.lifecycle import FileState
-from inboxd.ledger import arrivals, deliveries, runs
+from inboxd.ledger import arrivals, claims, deliveries, runs
 from inboxd.model import Arrival, FileId, Gone, Kind
 
 
@@ -104,6 +104,56 @@ def test_an_undelivered_duplicate_of_a_done_file_is_read_itself_when_that_one_is
     clerk.do(runs.requeue, [first])
     assert owed(clerk) == []
     assert clerk.state(second) is FileState.SETTLING
+
+
+def owed_two(clerk: Clerk) -> tuple[FileId, FileId, FileId]:
+    """One that is done, and two whose outputs are owed with a reason: their folder is full."""
+    first = clerk.finished(b"1.pdf", content="same")
+    second, third = clerk.drop(b"2.pdf", "same"), clerk.drop(b"3.pdf", "same")
+    for file in (second, third):
+        clerk.do(deliveries.undelivered, file, "disk full", clerk.now)
+    return first, second, third
+
+
+def test_of_undelivered_duplicates_of_a_requeued_file_one_is_read_and_the_rest_wait_for_it(clerk: Clerk) -> None:
+    first, second, third = owed_two(clerk)
+    clerk.do(runs.requeue, [first])
+    assert owed(clerk) == []
+    assert row(clerk, third) == ("duplicate", second, "none")
+    with clerk.reader() as reader:
+        assert reader.counts().undeliverable == 0
+    clerk.accept(second, "same")
+    clerk.claim()
+    clerk.do(claims.opened, second, 1)
+    clerk.finish(clerk.claim_pages()[0], "read again")
+    clerk.deliver(second, b"2.pdf")
+    assert owed(clerk) == [third]
+
+
+def test_nothing_is_owed_for_duplicates_that_end_in_quarantine(clerk: Clerk) -> None:
+    first, second, third = owed_two(clerk)
+    clerk.do(runs.requeue, [first])
+    clerk.accept(second, "same")
+    clerk.claim()
+    clerk.do(arrivals.quarantine, second, "encrypted")
+    assert row(clerk, third) == ("quarantined", second, "none")
+    assert owed(clerk) == []
+
+
+@pytest.mark.parametrize("end", ["", "quarantined"])
+def test_what_an_earlier_version_left_owed_is_called_off(clerk: Clerk, end: str) -> None:
+    first, second, third = owed_two(clerk)
+    clerk.do(runs.requeue, [first])
+    if end:
+        clerk.accept(second, "same")
+        clerk.claim()
+        clerk.do(arrivals.quarantine, second, "encrypted")
+    stay = clerk.finished(b"4.pdf"), clerk.drop(b"5.pdf", "4.pdf")
+    clerk.spoil("UPDATE files SET delivery = 'owed', next_delivery_at = '' WHERE id = :id", id=third)
+    assert owed(clerk) == [third, stay[1]]
+    clerk.ledger.write_now(deliveries.call_off)
+    assert owed(clerk) == [stay[1]]
+    assert row(clerk, third) == (end or "duplicate", second, "none")
 
 
 def test_duplicates_share_the_quarantine_of_content_that_cannot_be_read(clerk: Clerk) -> None:

@@ -269,6 +269,10 @@ class LedgerMachine(RuleBasedStateMachine):
                 SELECT 1 FROM files WHERE delivery = 'owed'
                     AND (state NOT IN ('reading', 'done', 'duplicate') OR next_delivery_at IS NULL)
             """,
+            "a duplicate is owed its outputs once its original is done": """
+                SELECT 1 FROM files d JOIN files o ON o.id = d.duplicate_of
+                WHERE d.state = 'duplicate' AND d.delivery = 'owed' AND o.state <> 'done'
+            """,
             "final files have an end, others none": f"""
                 SELECT 1 FROM files WHERE (finished IS NOT NULL) <>
                     (state IN {tuple(str(state) for state in FINAL)})

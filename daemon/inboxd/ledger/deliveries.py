@@ -27,6 +27,15 @@ _OLDEST_FIRST = (files.c.next_delivery_at, files.c.id)
 _NEWEST_FIRST = (files.c.next_delivery_at.desc(), files.c.id.desc())
 _HASH = select(outputs.c.sha256).where(outputs.c.folder == bindparam("folder_"), outputs.c.name == bindparam("name_"))
 _STANDS = select(files.c.state, files.c.delivery, files.c.pages).where(files.c.id == bindparam("file"))
+_UNREAD = text(
+    f"""
+    UPDATE files SET delivery = '{Delivery.NONE}', delivery_reason = '', next_delivery_at = NULL
+    WHERE {when.OWED} AND (state = '{FileState.QUARANTINED}' OR state = '{FileState.DUPLICATE}' AND EXISTS (
+        SELECT 1 FROM files o
+        WHERE o.id = files.duplicate_of AND o.state NOT IN ('{FileState.DONE}', '{FileState.DUPLICATE}')
+    ))
+    """  # noqa: S608 - conditions of our own
+)
 _ENDING_IN = frozenset({FileState.DONE, FileState.DUPLICATE})
 _NOTHING_OWED = {"delivery": Delivery.DELIVERED, "delivery_reason": "", "next_delivery_at": None}
 
@@ -123,6 +132,15 @@ def owed(conn: Connection, limit: int, *, inbox: InboxId | None = None, now: flo
 def orphaned(conn: Connection, configured: Sequence[InboxId], reason: str, *, now: float) -> None:
     """Say why files of inboxes that are not `configured` any more stay owed."""
     conn.execute(update(files).where(text(when.OWED), files.c.inbox.not_in(configured)).values(delivery_reason=reason))
+
+
+def call_off(conn: Connection) -> None:
+    """Nothing is owed for what is not read: not in quarantine, nor for a duplicate before its original is done.
+
+    An older inboxd left duplicates owed when their original was requeued, and for ever when it then could not be
+    read. They get their outputs with their original, as if they had just come.
+    """
+    conn.execute(_UNREAD)
 
 
 def may_overwrite(conn: Connection, path: bytes) -> str | None:
