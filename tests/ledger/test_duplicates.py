@@ -252,9 +252,9 @@ def test_an_original_that_was_moved_over_its_waiting_duplicate(clerk: Clerk) -> 
     assert clerk.accept(fourth, "same").state is FileState.READY
 
 
-def test_a_done_file_that_was_owed_its_outputs_again_when_it_was_touched(clerk: Clerk) -> None:
-    file = clerk.finished(content="same")
-    clerk.do(deliveries.owe, file)
+def test_a_done_file_that_was_touched_before_it_was_in_the_archive(clerk: Clerk) -> None:
+    file = clerk.read(content="same")
+    clerk.do(deliveries.delivered, file, [], archiving=True)
     again = clerk.see(content="same")
     assert owed(clerk) == []
     assert clerk.accept(again, "same") == arrivals.Accepted(FileState.DONE, file)

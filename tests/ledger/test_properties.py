@@ -114,11 +114,7 @@ class LedgerMachine(RuleBasedStateMachine):
             folder, _, name = path.rpartition(b"/")
             known = self.reader.known(inbox, folder).get(name)
             if known is None or known.state is FileState.VANISHED:
-                moved = [
-                    file
-                    for file, old in self.do_now(arrivals.find_moved, inbox, signature)
-                    if old not in self.disk.files
-                ]
+                moved = [file for file, old in self.reader.find_moved(inbox, signature) if old not in self.disk.files]
                 if moved:
                     self.do(arrivals.rename, moved[0], path, signature)
         sightings = [Sighting(inbox, path, Entry.FILE, signature) for path, (_, signature) in self.disk.files.items()]
@@ -131,9 +127,6 @@ class LedgerMachine(RuleBasedStateMachine):
             if path not in self.disk.files and known.get("/srv/scans/" + path.decode()) not in FINAL
         ]
         self.do(arrivals.gone, gone)
-
-    def do_now(self, verb: Callable[..., Any], *args: Any) -> Any:
-        return self.ledger.write_now(verb, *args)
 
     @rule()
     def intake(self) -> None:

@@ -111,7 +111,7 @@ def test_a_life_that_ended_just_after_the_archive_is_closed_by_the_next(office: 
     with_archive(office)
     file = read(office)
     assemble(office)
-    office.do(deliveries.owe, file)
+    office.do(deliveries.delivered, file, [], archiving=True)
     assemble(office)
     assert delivery(office, file) == "delivered"
 

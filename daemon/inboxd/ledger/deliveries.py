@@ -1,4 +1,4 @@
-"""Verbs of the way out: which outputs are on disk, which are still owed, and what we may overwrite."""
+"""Verbs of the way out: which outputs are on disk, and which are still owed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ _WRITTEN = _WRITTEN.on_conflict_do_update(
 _OWED = select(files.c.id).where(text(when.OWED), files.c.next_delivery_at <= bindparam("at")).limit(bindparam("limit"))
 _OLDEST_FIRST = (files.c.next_delivery_at, files.c.id)
 _NEWEST_FIRST = (files.c.next_delivery_at.desc(), files.c.id.desc())
-_HASH = select(outputs.c.sha256).where(outputs.c.folder == bindparam("folder_"), outputs.c.name == bindparam("name_"))
 _STANDS = select(files.c.state, files.c.delivery, files.c.pages).where(files.c.id == bindparam("file"))
 _UNREAD = text(
     f"""
@@ -106,15 +105,6 @@ def vanished(conn: Connection, file: FileId, reason: str, *, now: float) -> bool
     return True
 
 
-def owe(conn: Connection, file: FileId, *, now: float) -> None:
-    """The outputs of a done or duplicate file are to be written again: they are no longer on disk."""
-    conn.execute(
-        update(files)
-        .where(files.c.id == file, files.c.state.in_(sorted(_ENDING_IN)), files.c.delivery == Delivery.DELIVERED)
-        .values(delivery=Delivery.OWED, next_delivery_at=AT_ONCE)
-    )
-
-
 def owed(conn: Connection, limit: int, *, inbox: InboxId | None = None, now: float) -> list[FileId]:
     """Files, of one inbox or of all, whose outputs are to be written now.
 
@@ -141,18 +131,6 @@ def call_off(conn: Connection) -> None:
     read. They get their outputs with their original, as if they had just come.
     """
     conn.execute(_UNREAD)
-
-
-def may_overwrite(conn: Connection, path: bytes) -> str | None:
-    """The sha256 of what we wrote at an absolute path; None if we wrote nothing there."""
-    folder, name = split(path)
-    found: str | None = conn.scalar(_HASH, {"folder_": folder, "name_": name})
-    return found
-
-
-def is_output(conn: Connection, path: bytes) -> bool:
-    """Whether we wrote what lies at an absolute path."""
-    return may_overwrite(conn, path) is not None
 
 
 def _row(file: FileId, output: Written, at: str) -> dict[str, object]:
