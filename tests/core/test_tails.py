@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inboxd.core.sniffing import HEAD, kind_of
-from inboxd.core.tails import missing
+from inboxd.core.sparing import MAX_BYTES, MAX_STEPS
+from inboxd.core.tails import TAIL, missing
 from inboxd.model import Kind
 
 NOISE = np.random.default_rng(1).integers(0, 255, (160, 120, 3), np.uint8)
@@ -207,3 +208,98 @@ def test_whatever_the_bytes_there_is_an_answer(
         if at < len(data):
             data[at] = value
     assert isinstance(lacks(bytes(data), kind, patient=patient), str)
+
+
+# ------------------------------------------------------------------- files that are made to cost memory or time
+
+LARGE = 4 * 1024**3
+
+
+class Sparse:
+    """A large file of zeros with something written here and there; what is read of it is counted."""
+
+    def __init__(self, size: int, parts: dict[int, bytes]) -> None:
+        self._size = size
+        self._parts = parts
+        self.reads = 0
+        self.bytes = 0
+
+    def lacks(self, kind: Kind) -> str:
+        return missing(kind, self._size, self._read, patient=True)
+
+    def _read(self, offset: int, length: int) -> bytes:
+        assert length <= MAX_BYTES
+        length = max(0, min(length, self._size - offset))
+        self.reads += 1
+        self.bytes += length
+        data = bytearray(length)
+        for at, part in self._parts.items():
+            start, end = max(at, offset), min(at + len(part), offset + length)
+            if start < end:
+                data[start - offset : end - offset] = part[start - at : end - at]
+        return bytes(data)
+
+
+def big_tiff(first: int) -> bytes:
+    return b"II+\0" + struct.pack("<HHQ", 8, 0, first)
+
+
+def directory(entries: list[tuple[int, int, int]], following: int) -> bytes:
+    """Of a BigTIFF; its entries are 8-byte integers: tag, how many, and where."""
+    packed = b"".join(struct.pack("<HHQQ", tag, 16, items, where) for tag, items, where in entries)
+    return struct.pack("<Q", len(entries)) + packed + struct.pack("<Q", following)
+
+
+@given(st.integers(4097, 2**64 - 1), st.sampled_from("<>"))
+def test_a_tiff_directory_may_claim_any_number_of_entries(count: int, order: str) -> None:
+    head = (b"II" if order == "<" else b"MM") + struct.pack(order + "HHHQQ", 43, 8, 0, 16, count)
+    file = Sparse(LARGE, {0: head})
+    assert file.lacks(Kind.TIFF) == ""
+    assert file.bytes <= TAIL + len(head)
+
+
+def test_a_tiff_may_name_its_strips_over_and_over() -> None:
+    file = Sparse(LARGE, {0: big_tiff(16) + directory([(273, 100_000, 1_000_000)] * 4096, 0)})
+    assert file.lacks(Kind.TIFF) == ""
+    assert file.bytes < 1_000_000
+
+
+def test_directories_of_a_tiff_may_share_one_long_list() -> None:
+    length = len(directory([(273, 100_000, 1_000_000)], 0))
+    chain = (directory([(273, 100_000, 1_000_000)], 16 + (number + 1) * length) for number in range(1000))
+    file = Sparse(LARGE, {0: big_tiff(16) + b"".join(chain)})
+    assert file.lacks(Kind.TIFF) == ""
+    assert file.bytes <= MAX_BYTES + TAIL
+
+
+def test_directories_of_a_tiff_may_be_many_and_long() -> None:
+    entries = directory([(0, 0, 0)] * 4096, 0)[:-8]
+    length = len(entries) + 8
+    chain = (entries + struct.pack("<Q", 16 + (number + 1) * length) for number in range(300))
+    file = Sparse(LARGE, {0: big_tiff(16) + b"".join(chain)})
+    assert file.lacks(Kind.TIFF) == ""
+    assert file.bytes <= MAX_STEPS * 20 + TAIL
+
+
+def test_a_jpeg_is_not_searched_for_its_end_for_ever() -> None:
+    file = Sparse(LARGE, {0: b"\xff\xd8\xff\xda\0\2"})
+    assert file.lacks(Kind.JPEG) == ""
+    assert file.bytes <= MAX_BYTES + TAIL
+
+
+GIF_HEAD = b"GIF89a" + bytes(7) + b"!\xfe"
+
+
+def test_a_gif_of_small_blocks_is_read_in_large_ones() -> None:
+    comment = GIF_HEAD + b"\1x" * 200_000
+    file = Sparse(len(comment) + 2, {0: comment + b"\0;"})
+    assert file.lacks(Kind.GIF) == ""
+    assert file.reads < 20
+    assert Sparse(len(comment), {0: comment}).lacks(Kind.GIF) == "the GIF has no end"
+
+
+def test_a_gif_of_small_blocks_without_end_is_given_up() -> None:
+    comment = GIF_HEAD + b"\1x" * 2_000_000
+    file = Sparse(len(comment), {0: comment})
+    assert file.lacks(Kind.GIF) == ""
+    assert file.bytes <= 2 * MAX_STEPS + 100_000

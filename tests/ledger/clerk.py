@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 
 from inboxd.core.lifecycle import FileState
 from inboxd.ledger import arrivals, claims, deliveries, runs
@@ -141,6 +141,10 @@ class Clerk:
     def sql(self, query: str, *parameters: object) -> list[tuple[Any, ...]]:
         with self.reader() as reader:
             return list(reader.query(query, parameters)[1])
+
+    def spoil(self, statement: str, **parameters: object) -> None:
+        """Change the ledger behind the back of its verbs: as an older inboxd may have left it."""
+        self.ledger.write_now(lambda conn: conn.execute(text(statement), parameters))
 
 
 def page_reading(number: int = 1, text: str = "text", state: PageState = PageState.OK) -> PageReading:

@@ -1,4 +1,4 @@
-"""Which outputs are on disk, which are owed, and what may be overwritten."""
+"""Which outputs are on disk, which are owed, and which are ours."""
 
 from __future__ import annotations
 
@@ -58,16 +58,6 @@ def test_the_last_of_those_owed_is_the_newest_so_that_a_flood_does_not_starve_it
     assert clerk.do(deliveries.owed, 4) == [*files[:3], files[-1]]
 
 
-def test_what_we_wrote_may_be_overwritten_and_nothing_else(clerk: Clerk) -> None:
-    clerk.finished()
-    ask = clerk.ledger.write_now
-    ours = INBOX + b"/a.pdf.md"
-    assert ask(deliveries.may_overwrite, ours) == written(b"a.pdf").sha256
-    assert ask(deliveries.is_output, ours)
-    assert ask(deliveries.may_overwrite, INBOX + b"/notes.md") is None
-    assert not ask(deliveries.is_output, INBOX + b"/sub/a.pdf.md")
-
-
 def test_a_new_version_takes_over_the_outputs_of_the_old(clerk: Clerk) -> None:
     old = clerk.finished(content="one")
     clerk.see(content="two")
@@ -85,8 +75,8 @@ def test_an_output_of_an_earlier_version_is_still_ours(clerk: Clerk) -> None:
     clerk.see(content="two")
     new = clerk.finished(content="two")
     with clerk.reader() as reader:
-        assert set(reader.written_for(new)) == {INBOX + b"/a.pdf.md", INBOX + b"/a.pdf.txt"}
-    assert clerk.ledger.write_now(deliveries.may_overwrite, text.path) == "f" * 64
+        ours = reader.written_for(new)
+    assert set(ours) == {INBOX + b"/a.pdf.md", text.path} and ours[text.path] == text.sha256
 
 
 def test_outputs_written_for_a_file_that_was_requeued_meanwhile_are_ours(clerk: Clerk) -> None:
@@ -94,7 +84,8 @@ def test_outputs_written_for_a_file_that_was_requeued_meanwhile_are_ours(clerk: 
     clerk.do(runs.requeue, [file])
     assert not clerk.deliver(file, b"a.pdf")
     assert clerk.state(file) is FileState.SETTLING
-    assert clerk.ledger.write_now(deliveries.is_output, INBOX + b"/a.pdf.md")
+    with clerk.reader() as reader:
+        assert reader.outputs_in(INBOX) == {b"a.pdf.md"}
 
 
 def test_an_outdated_delivery_does_not_close_a_file_that_is_read_again(clerk: Clerk) -> None:
@@ -115,22 +106,9 @@ def test_an_old_version_that_is_owed_its_outputs_is_not_delivered_over_the_new(c
     assert clerk.state(old) is FileState.VANISHED
 
 
-def test_outputs_that_were_deleted_are_written_again_on_demand(clerk: Clerk) -> None:
-    file = clerk.finished()
-    clerk.do(deliveries.owe, file)
-    assert clerk.do(deliveries.owed, 10) == [file]
-    with clerk.reader() as reader:
-        assert reader.counts().open == 1
-    assert clerk.deliver(file, b"a.pdf")
-    assert clerk.history(file)[-1] == "delivered"
-    ready = clerk.drop(b"ready")
-    clerk.do(deliveries.owe, ready)
-    assert clerk.do(deliveries.owed, 10) == []
-
-
-def test_the_original_of_a_finished_file_is_gone_when_outputs_are_owed_again(clerk: Clerk) -> None:
-    file = clerk.finished()
-    clerk.do(deliveries.owe, file)
+def test_the_original_of_a_finished_file_is_gone_before_it_is_in_the_archive(clerk: Clerk) -> None:
+    file = clerk.read()
+    clerk.do(deliveries.delivered, file, [], archiving=True)
     assert clerk.do(deliveries.vanished, file, "deleted")
     assert clerk.do(deliveries.owed, 10) == []
     assert clerk.state(file) is FileState.DONE
@@ -168,4 +146,3 @@ def test_an_output_at_the_root_of_the_filesystem(clerk: Clerk) -> None:
     with clerk.reader() as reader:
         assert reader.outputs_in(b"/") == {b"a.md"}
         assert [output.path for output in reader.outputs(file)] == [b"/a.md"]
-    assert clerk.ledger.write_now(deliveries.is_output, b"/a.md")

@@ -8,7 +8,7 @@ import pytest
 from tests.ledger.clerk import Clerk, written
 
 from inboxd.core.lifecycle import FileState
-from inboxd.ledger import arrivals, deliveries, runs
+from inboxd.ledger import arrivals, claims, deliveries, runs
 from inboxd.model import Arrival, FileId, Gone, Kind
 
 
@@ -106,6 +106,56 @@ def test_an_undelivered_duplicate_of_a_done_file_is_read_itself_when_that_one_is
     assert clerk.state(second) is FileState.SETTLING
 
 
+def owed_two(clerk: Clerk) -> tuple[FileId, FileId, FileId]:
+    """One that is done, and two whose outputs are owed with a reason: their folder is full."""
+    first = clerk.finished(b"1.pdf", content="same")
+    second, third = clerk.drop(b"2.pdf", "same"), clerk.drop(b"3.pdf", "same")
+    for file in (second, third):
+        clerk.do(deliveries.undelivered, file, "disk full", clerk.now)
+    return first, second, third
+
+
+def test_of_undelivered_duplicates_of_a_requeued_file_one_is_read_and_the_rest_wait_for_it(clerk: Clerk) -> None:
+    first, second, third = owed_two(clerk)
+    clerk.do(runs.requeue, [first])
+    assert owed(clerk) == []
+    assert row(clerk, third) == ("duplicate", second, "none")
+    with clerk.reader() as reader:
+        assert reader.counts().undeliverable == 0
+    clerk.accept(second, "same")
+    clerk.claim()
+    clerk.do(claims.opened, second, 1)
+    clerk.finish(clerk.claim_pages()[0], "read again")
+    clerk.deliver(second, b"2.pdf")
+    assert owed(clerk) == [third]
+
+
+def test_nothing_is_owed_for_duplicates_that_end_in_quarantine(clerk: Clerk) -> None:
+    first, second, third = owed_two(clerk)
+    clerk.do(runs.requeue, [first])
+    clerk.accept(second, "same")
+    clerk.claim()
+    clerk.do(arrivals.quarantine, second, "encrypted")
+    assert row(clerk, third) == ("quarantined", second, "none")
+    assert owed(clerk) == []
+
+
+@pytest.mark.parametrize("end", ["", "quarantined"])
+def test_what_an_earlier_version_left_owed_is_called_off(clerk: Clerk, end: str) -> None:
+    first, second, third = owed_two(clerk)
+    clerk.do(runs.requeue, [first])
+    if end:
+        clerk.accept(second, "same")
+        clerk.claim()
+        clerk.do(arrivals.quarantine, second, "encrypted")
+    stay = clerk.finished(b"4.pdf"), clerk.drop(b"5.pdf", "4.pdf")
+    clerk.spoil("UPDATE files SET delivery = 'owed', next_delivery_at = '' WHERE id = :id", id=third)
+    assert owed(clerk) == [third, stay[1]]
+    clerk.ledger.write_now(deliveries.call_off)
+    assert owed(clerk) == [stay[1]]
+    assert row(clerk, third) == (end or "duplicate", second, "none")
+
+
 def test_duplicates_share_the_quarantine_of_content_that_cannot_be_read(clerk: Clerk) -> None:
     first, _second, third = family(clerk)
     clerk.claim()
@@ -126,6 +176,17 @@ def test_the_one_that_took_its_place_turns_out_to_have_changed(clerk: Clerk) -> 
     clerk.delete(b"1.pdf")
     assert clerk.accept(second, "something else").state is FileState.READY
     assert row(clerk, third) == ("settling", None, "none")
+
+
+def test_one_that_turns_out_to_be_what_was_done_before_leaves_those_that_waited_for_it(
+    clerk: Clerk,
+) -> None:
+    done = clerk.finished(b"1.pdf", content="old")
+    newer = clerk.drop(b"1.pdf", "same")
+    waits = clerk.drop(b"2.pdf", "same")
+    clerk.do(arrivals.resettle, [newer], "its spool copy was lost")
+    assert clerk.accept(newer, "old") == arrivals.Accepted(FileState.DONE, done)
+    assert row(clerk, waits) == ("settling", None, "none")
 
 
 def test_the_one_that_took_its_place_turns_out_to_be_ours(clerk: Clerk) -> None:
@@ -191,9 +252,9 @@ def test_an_original_that_was_moved_over_its_waiting_duplicate(clerk: Clerk) -> 
     assert clerk.accept(fourth, "same").state is FileState.READY
 
 
-def test_a_done_file_that_was_owed_its_outputs_again_when_it_was_touched(clerk: Clerk) -> None:
-    file = clerk.finished(content="same")
-    clerk.do(deliveries.owe, file)
+def test_a_done_file_that_was_touched_before_it_was_in_the_archive(clerk: Clerk) -> None:
+    file = clerk.read(content="same")
+    clerk.do(deliveries.delivered, file, [], archiving=True)
     again = clerk.see(content="same")
     assert owed(clerk) == []
     assert clerk.accept(again, "same") == arrivals.Accepted(FileState.DONE, file)

@@ -80,7 +80,6 @@ def whole_life(clerk: Clerk) -> None:
     sightings = [clerk.sighting(b"x/1"), clerk.sighting(b"x/2"), clerk.sighting(b"y/3")]
     one, two, three = (tracked.file for tracked in do(arrivals.record, sightings))
     do(arrivals.record, sightings)
-    clerk.ledger.write_now(arrivals.find_moved, clerk.inbox, sightings[0].signature)
     do(arrivals.waiting, one, "growing")
     clerk.accept(one, "one")
     clerk.accept(two, "one")
@@ -104,11 +103,11 @@ def whole_life(clerk: Clerk) -> None:
         do(deliveries.undelivered, file, "disk full", clerk.now)
     for file in do(deliveries.owed, 10):
         do(deliveries.delivered, file, [written(b"%d" % file)])
-    do(deliveries.owe, one)
+    do(deliveries.delivered, one, [], archiving=True)
     do(deliveries.archived, one, b"/archive/1")
-    do(deliveries.owe, one)
+    do(deliveries.delivered, one, [], archiving=True)
     do(deliveries.vanished, one, "deleted")
-    clerk.ledger.write_now(deliveries.may_overwrite, INBOX + b"/1.md")
+    clerk.ledger.write_now(deliveries.call_off)
     clerk.see(b"x/1", "newer")
     four = clerk.drop(b"z")
     clerk.claim(10)
@@ -141,7 +140,6 @@ QUESTIONS: dict[str, Callable[[Any], object]] = {
     "find moved": lambda reader: reader.find_moved(1, reader.signature(1)),
     "outputs in": lambda reader: reader.outputs_in(INBOX),
     "written for": lambda reader: reader.written_for(1),
-    "backlog": lambda reader: reader.backlog(),
     "reading": lambda reader: reader.reading(1),
     "reading a duplicate": lambda reader: reader.reading(2),
     "file": lambda reader: reader.file(1),

@@ -96,6 +96,15 @@ class LedgerMachine(RuleBasedStateMachine):
         if path in self.disk.files and path != to:
             self.disk.files[to] = self.disk.files.pop(path)
 
+    @rule(path=PATHS, to=PATHS)
+    def somebody_takes_one_away_and_brings_it_back(self, path: bytes, to: bytes) -> None:
+        """Under another name perhaps, and over another file."""
+        if path in self.disk.files:
+            taken = self.disk.files.pop(path)
+            self.scan()
+            self.disk.files[to] = taken
+            self.scan()
+
     # ------------------------------------------------------------------------------ what the rooms do
 
     @rule()
@@ -105,11 +114,7 @@ class LedgerMachine(RuleBasedStateMachine):
             folder, _, name = path.rpartition(b"/")
             known = self.reader.known(inbox, folder).get(name)
             if known is None or known.state is FileState.VANISHED:
-                moved = [
-                    file
-                    for file, old in self.do_now(arrivals.find_moved, inbox, signature)
-                    if old not in self.disk.files
-                ]
+                moved = [file for file, old in self.reader.find_moved(inbox, signature) if old not in self.disk.files]
                 if moved:
                     self.do(arrivals.rename, moved[0], path, signature)
         sightings = [Sighting(inbox, path, Entry.FILE, signature) for path, (_, signature) in self.disk.files.items()]
@@ -122,9 +127,6 @@ class LedgerMachine(RuleBasedStateMachine):
             if path not in self.disk.files and known.get("/srv/scans/" + path.decode()) not in FINAL
         ]
         self.do(arrivals.gone, gone)
-
-    def do_now(self, verb: Callable[..., Any], *args: Any) -> Any:
-        return self.ledger.write_now(verb, *args)
 
     @rule()
     def intake(self) -> None:
@@ -259,6 +261,10 @@ class LedgerMachine(RuleBasedStateMachine):
             "what is owed can be delivered": """
                 SELECT 1 FROM files WHERE delivery = 'owed'
                     AND (state NOT IN ('reading', 'done', 'duplicate') OR next_delivery_at IS NULL)
+            """,
+            "a duplicate is owed its outputs once its original is done": """
+                SELECT 1 FROM files d JOIN files o ON o.id = d.duplicate_of
+                WHERE d.state = 'duplicate' AND d.delivery = 'owed' AND o.state <> 'done'
             """,
             "final files have an end, others none": f"""
                 SELECT 1 FROM files WHERE (finished IS NOT NULL) <>

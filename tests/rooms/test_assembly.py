@@ -13,7 +13,7 @@ from tests.rooms.test_outputs_ledger import Office
 
 from inboxd.config import Inbox
 from inboxd.core.lifecycle import FileState
-from inboxd.ledger import claims, deliveries
+from inboxd.ledger import claims, deliveries, runs
 from inboxd.ledger.opening import Ledger
 from inboxd.model import FileId
 from inboxd.rooms.assembly import AssemblyRoom
@@ -111,7 +111,7 @@ def test_a_life_that_ended_just_after_the_archive_is_closed_by_the_next(office: 
     with_archive(office)
     file = read(office)
     assemble(office)
-    office.do(deliveries.owe, file)
+    office.do(deliveries.delivered, file, [], archiving=True)
     assemble(office)
     assert delivery(office, file) == "delivered"
 
@@ -142,3 +142,25 @@ def test_a_file_that_is_not_done_and_not_there_waits_for_the_scan(office: Office
     office.file.rename(office.box / "renamed.pdf")
     assemble(office)
     assert (office.state(file), delivery(office, file)) == (FileState.READING, "owed")
+
+
+def test_a_duplicate_that_an_older_inboxd_left_owed_gets_its_outputs_with_its_original(office: Office) -> None:
+    first = read(office)
+    assemble(office)
+    second, third = read(office, b"two.pdf"), read(office, b"three.pdf")
+    office.do(runs.requeue, [first])
+    office.spoil("UPDATE files SET delivery = 'owed', next_delivery_at = '' WHERE id = :id", id=third)
+    assemble(office)
+    assert delivery(office, third) == "none"
+    assert read(office, b"two.pdf") == second
+    assemble(office)
+    assert (office.state(second), delivery(office, third)) == (FileState.DONE, "delivered")
+
+
+def test_what_can_neither_be_delivered_nor_put_off_does_not_keep_the_room_busy(office: Office) -> None:
+    file = read(office)
+    office.spoil("DELETE FROM pages WHERE file = :id", id=file)
+    verbs = office.ledger.verbs
+    assemble(office)
+    assert delivery(office, file) == "owed"
+    assert office.ledger.verbs - verbs < 10

@@ -18,6 +18,7 @@ from tests.corpus import FOLDER as SAMPLES
 from tests.rooms.intake_stage import Stage
 
 from inboxd.config import Intake
+from inboxd.core.lifecycle import FileState
 from inboxd.ledger import arrivals
 from inboxd.model import Gone
 from inboxd.rooms import looking
@@ -583,9 +584,9 @@ def test_intake_pauses_while_the_backlog_is_full_and_records_on(stage: Stage) ->
         for number in range(12):
             (stage.inbox / f"{number}.pdf").write_bytes(distinct(number))
         await stage.until(lambda: len(stage.rows()) == 12, "all to have a row")
-        await stage.until(lambda: stage.reader.backlog() >= 3, "the backlog to be full")
+        await stage.until(lambda: stage.reader.counts().files[FileState.READY] >= 3, "the backlog to be full")
         await stage.scanned()
-        assert stage.reader.backlog() < 3 + 4  # those that were on their way
+        assert stage.reader.counts().files[FileState.READY] < 3 + 4  # those that were on their way
         (stage.inbox / "late.pdf").write_bytes(distinct(12))
         await stage.until(lambda: stage.state("late.pdf") == "settling", "a late file to have a row")
         while stage.reader.counts().files["settling"]:  # type: ignore[index]

@@ -96,7 +96,7 @@ def test_the_output_of_one_file_is_foreign_to_another(office: Office) -> None:
 def test_outputs_are_written_again_when_they_are_owed_again(office: Office) -> None:
     file = office.handle(b"scan.pdf", "one", "One.")
     (office.box / "scan.pdf.md").unlink()
-    office.do(deliveries.owe, file)
+    office.do(deliveries.delivered, file, [], archiving=True)
     assert office.do(deliveries.owed, 10) == [file]
     office.hand_out(file)
     assert office.names() == {"scan.pdf", "scan.pdf.md", "scan.pdf.json"}

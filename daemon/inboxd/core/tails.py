@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable
+from operator import add
 
 from inboxd.core.sniffing import is_blank
+from inboxd.core.sparing import CannotTell, Read, Sparing
 from inboxd.model import Kind
 
 TAIL = 4096
 """Bytes at the end that must not be all zeros, and where most formats keep their last word."""
-
-Read = Callable[[int, int], bytes]
-"""`read(offset, length)` gives what the file has there; fewer bytes than asked for where it ends."""
 
 _PDF_TAIL = 2048
 _PDF_SEARCH = 16 * 1024**2  # how far from the end a PDF's last mark is looked for once patience is at its end
 _JPEG_SEGMENTS = 10_000
 _BLOCK = 1024**2
 _MAX_IFDS = 100_000
-_MAX_STRIPS = 1_000_000
+_MAX_TAGS = 4096  # libtiff, too, reads no directory with more
+_MAX_STRIPS = 100_000
 _MAX_BOXES = 10_000
 _BOX_NAME = re.compile(rb"[ -~]{4}")
 _TIFF_DATA = (273, 279, 324, 325)  # offsets and lengths of strips, then of tiles
@@ -33,11 +32,18 @@ def missing(kind: Kind, size: int, read: Read, *, patient: bool, zeros_count: bo
     While `patient`, doubts count too; afterwards a file passes that a reader may make whole: a PDF with junk after
     its end, or with whole objects and no end at all. `zeros_count`: zeros at the end may be space that was set aside
     for an upload, since this filesystem doesn't tell holes; to be left out once patience is over, for a picture may
-    well end in black.
+    well end in black. A file that would take too much to find out lacks nothing: whoever reads it has the last word.
     """
     tail = read(max(0, size - TAIL), TAIL)
     if zeros_count and is_blank(tail):
         return "its end is not written yet (zeros)"
+    try:
+        return _missing(kind, size, tail, Sparing(read), patient=patient)
+    except CannotTell:
+        return ""
+
+
+def _missing(kind: Kind, size: int, tail: bytes, read: Sparing, *, patient: bool) -> str:
     match kind:
         case Kind.PDF:
             return _pdf(size, tail, read, patient=patient)
@@ -106,19 +112,19 @@ def _jpeg(size: int, read: Read) -> str:
     return "the JPEG has no end (EOI)"
 
 
-def _gif(read: Read) -> str:
+def _gif(read: Sparing) -> str:
     head = read(0, 13)
     at = 13 + _colours(head[10:11])
-    while block := read(at, 1):
+    while block := read.byte(at):
         if block == b";":
             return ""
         if block == b",":
-            at += 10 + _colours(read(at + 9, 1)) + 1
+            at += 10 + _colours(read.byte(at + 9)) + 1
         elif block == b"!":
             at += 2
         else:
             return ""  # junk: the reader has the last word
-        while (length := read(at, 1)) and length[0]:
+        while (length := read.byte(at)) and length[0]:
             at += 1 + length[0]
         at += 1
     return "the GIF has no end"
@@ -141,7 +147,7 @@ def _bmp(size: int, read: Read) -> str:
     return _short(size, needed)
 
 
-def _tiff(size: int, read: Read) -> str:
+def _tiff(size: int, read: Sparing) -> str:
     head = read(0, 16)
     order = "<" if head[:2] == b"II" else ">"
     big = head[2:4] in (b"+\0", b"\0+")
@@ -158,7 +164,7 @@ def _tiff(size: int, read: Read) -> str:
     return ""
 
 
-def _ifd(size: int, at: int, order: str, big: bool, read: Read) -> int | str:
+def _ifd(size: int, at: int, order: str, big: bool, read: Sparing) -> int | str:
     """Where the next directory lies (0: none), or what this one's page lacks."""
     count_format, entry, link = ("Q", 20, "Q") if big else ("H", 12, "I")
     width = struct.calcsize(count_format)
@@ -166,14 +172,17 @@ def _ifd(size: int, at: int, order: str, big: bool, read: Read) -> int | str:
     if len(raw) < width:
         return _short(size, at + width)
     (count,) = struct.unpack(order + count_format, raw)
+    if count > _MAX_TAGS:
+        raise CannotTell
     length = count * entry + struct.calcsize(link)
     if lack := _short(size, at + width + length):
         return lack
     body = read(at + width, length)
     values: dict[int, tuple[int, ...]] = {}
     for number in range(count):
+        read.step()
         tag, kind, items = struct.unpack_from(order + ("HHQ" if big else "HHI"), body, number * entry)
-        if tag not in _TIFF_DATA or kind not in _TIFF_INTEGERS or items > _MAX_STRIPS:
+        if tag not in _TIFF_DATA or tag in values or kind not in _TIFF_INTEGERS or items > _MAX_STRIPS:
             continue
         numbers = f"{order}{items}{_TIFF_INTEGERS[kind]}"
         span = struct.calcsize(numbers)
@@ -185,8 +194,8 @@ def _ifd(size: int, at: int, order: str, big: bool, read: Read) -> int | str:
             data = read(where, span)
         values[tag] = struct.unpack_from(numbers, data)
     for offsets, counts in (_TIFF_DATA[:2], _TIFF_DATA[2:]):
-        ends = [start + n for start, n in zip(values.get(offsets, ()), values.get(counts, ()), strict=False)]
-        if ends and (lack := _short(size, max(ends))):
+        ends = map(add, values.get(offsets, ()), values.get(counts, ()))
+        if lack := _short(size, max(ends, default=0)):
             return lack
     return int(struct.unpack_from(order + link, body, count * entry)[0])
 

@@ -55,9 +55,12 @@ def accept(conn: Connection, arrival: Arrival, *, now: float) -> Accepted:
     found = conn.execute(_LOOK, {"file": arrival.file, "sha256": arrival.sha256}).one_or_none()
     if found is None or found.state != FileState.SETTLING:
         return Accepted(FileState(found.state) if found else FileState.VANISHED)
-    if found.requeued:
+    has_changed = found.sha256 not in (None, arrival.sha256)
+    if found.requeued or has_changed:
         # Not before: were the original gone for good, its text would be all that is left of it.
         _forget_pages(conn, arrival.file)
+    if has_changed:
+        promote(conn, arrival.file, "its first arrival has other content now", now=now)
     if found.is_output:
         return _skip(conn, arrival, now=now)
     earlier = _file(conn, found.earlier)
@@ -65,11 +68,7 @@ def accept(conn: Connection, arrival: Arrival, *, now: float) -> Accepted:
         if _has_ended(earlier):
             return _fold(conn, arrival, earlier, now=now)
         if not earlier.requeued:
-            # Touched or replaced by a copy while it was on its way: what was read of it is not read again.
-            conn.execute(update(pages).where(pages.c.file == earlier.id).values(file=arrival.file))
-    if found.sha256 not in (None, arrival.sha256):
-        _forget_pages(conn, arrival.file)
-        promote(conn, arrival.file, "its first arrival has other content now", now=now)
+            _carry_pages(conn, earlier.id, arrival.file)
     original = _file(conn, found.original)
     if original is None:
         _arrive(conn, arrival, FileState.READY, now=now)
@@ -77,6 +76,15 @@ def accept(conn: Connection, arrival: Arrival, *, now: float) -> Accepted:
     if original.state == FileState.QUARANTINED:
         return _quarantine(conn, arrival, original, now=now)
     return _duplicate(conn, arrival, original, now=now)
+
+
+def _carry_pages(conn: Connection, earlier: int, file: FileId) -> None:
+    """Touched or replaced by a copy while it was on its way: what was read of it is not read again.
+
+    Unless `file` was moved here with pages of its own: it keeps those.
+    """
+    if conn.scalar(select(pages.c.id).where(pages.c.file == file).limit(1)) is None:
+        conn.execute(update(pages).where(pages.c.file == earlier).values(file=file))
 
 
 def _forget_pages(conn: Connection, file: FileId) -> None:

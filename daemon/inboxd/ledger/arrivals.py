@@ -13,13 +13,12 @@ from inboxd.ledger.duplicates import promote, quarantine_with
 from inboxd.ledger.form import stamp
 from inboxd.ledger.moving import count_death, event, happened, put_back_pages, settle, to_state
 from inboxd.ledger.schema import files
-from inboxd.ledger.seeing import find_moved, gone, record, rename
+from inboxd.ledger.seeing import gone, record, rename
 from inboxd.model import FileId
 
 __all__ = [
     "Accepted",
     "accept",
-    "find_moved",
     "gone",
     "quarantine",
     "record",

@@ -1,4 +1,4 @@
-"""Verbs of the way out: which outputs are on disk, which are still owed, and what we may overwrite."""
+"""Verbs of the way out: which outputs are on disk, and which are still owed."""
 
 from __future__ import annotations
 
@@ -25,8 +25,16 @@ _WRITTEN = _WRITTEN.on_conflict_do_update(
 _OWED = select(files.c.id).where(text(when.OWED), files.c.next_delivery_at <= bindparam("at")).limit(bindparam("limit"))
 _OLDEST_FIRST = (files.c.next_delivery_at, files.c.id)
 _NEWEST_FIRST = (files.c.next_delivery_at.desc(), files.c.id.desc())
-_HASH = select(outputs.c.sha256).where(outputs.c.folder == bindparam("folder_"), outputs.c.name == bindparam("name_"))
 _STANDS = select(files.c.state, files.c.delivery, files.c.pages).where(files.c.id == bindparam("file"))
+_UNREAD = text(
+    f"""
+    UPDATE files SET delivery = '{Delivery.NONE}', delivery_reason = '', next_delivery_at = NULL
+    WHERE {when.OWED} AND (state = '{FileState.QUARANTINED}' OR state = '{FileState.DUPLICATE}' AND EXISTS (
+        SELECT 1 FROM files o
+        WHERE o.id = files.duplicate_of AND o.state NOT IN ('{FileState.DONE}', '{FileState.DUPLICATE}')
+    ))
+    """  # noqa: S608 - conditions of our own
+)
 _ENDING_IN = frozenset({FileState.DONE, FileState.DUPLICATE})
 _NOTHING_OWED = {"delivery": Delivery.DELIVERED, "delivery_reason": "", "next_delivery_at": None}
 
@@ -97,15 +105,6 @@ def vanished(conn: Connection, file: FileId, reason: str, *, now: float) -> bool
     return True
 
 
-def owe(conn: Connection, file: FileId, *, now: float) -> None:
-    """The outputs of a done or duplicate file are to be written again: they are no longer on disk."""
-    conn.execute(
-        update(files)
-        .where(files.c.id == file, files.c.state.in_(sorted(_ENDING_IN)), files.c.delivery == Delivery.DELIVERED)
-        .values(delivery=Delivery.OWED, next_delivery_at=AT_ONCE)
-    )
-
-
 def owed(conn: Connection, limit: int, *, inbox: InboxId | None = None, now: float) -> list[FileId]:
     """Files, of one inbox or of all, whose outputs are to be written now.
 
@@ -125,16 +124,13 @@ def orphaned(conn: Connection, configured: Sequence[InboxId], reason: str, *, no
     conn.execute(update(files).where(text(when.OWED), files.c.inbox.not_in(configured)).values(delivery_reason=reason))
 
 
-def may_overwrite(conn: Connection, path: bytes) -> str | None:
-    """The sha256 of what we wrote at an absolute path; None if we wrote nothing there."""
-    folder, name = split(path)
-    found: str | None = conn.scalar(_HASH, {"folder_": folder, "name_": name})
-    return found
+def call_off(conn: Connection) -> None:
+    """Nothing is owed for what is not read: not in quarantine, nor for a duplicate before its original is done.
 
-
-def is_output(conn: Connection, path: bytes) -> bool:
-    """Whether we wrote what lies at an absolute path."""
-    return may_overwrite(conn, path) is not None
+    An older inboxd left duplicates owed when their original was requeued, and for ever when it then could not be
+    read. They get their outputs with their original, as if they had just come.
+    """
+    conn.execute(_UNREAD)
 
 
 def _row(file: FileId, output: Written, at: str) -> dict[str, object]:

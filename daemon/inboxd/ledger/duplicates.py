@@ -19,6 +19,8 @@ _IS_WAITING = (
     text(when.CURRENT),
 )
 _WAITING = select(files.c.id).where(*_IS_WAITING).order_by(files.c.id)
+_NOT_YET = {"delivery": Delivery.NONE, "delivery_reason": "", "next_delivery_at": None}
+_WAIT_FOR = update(files).where(*_IS_WAITING).values(duplicate_of=bindparam("first"), **_NOT_YET)
 _DELIVER = (
     update(files).where(*_IS_WAITING).values(delivery=Delivery.OWED, next_delivery_at=AT_ONCE, pages=bindparam("count"))
 )
@@ -31,20 +33,18 @@ def waiting_for(conn: Connection, original: FileId) -> list[FileId]:
 
 def promote(conn: Connection, original: FileId, why: str, *, now: float) -> None:
     """`original` will not be read: the first that waits for it takes its place, and the rest wait for that one."""
-    waiting = waiting_for(conn, original)
-    if not waiting:
+    first = next(iter(waiting_for(conn, original)), None)
+    if first is None:
         return
-    first, rest = waiting[0], waiting[1:]
-    settle(conn, first, why, now=now)
+    settle(conn, first, why, now=now)  # which waits for `original` no more
     happened(conn, event(stamp(now), "promoted", why, file=first))
-    if rest:
-        conn.execute(update(files).where(files.c.id.in_(rest)).values(duplicate_of=first))
+    conn.execute(_WAIT_FOR, {"original": original, "first": first})
 
 
 def quarantine_with(conn: Connection, original: FileId, reason: str, *, now: float) -> None:
     """The content of `original` can't be read: neither can that of its duplicates."""
     for file in waiting_for(conn, original):
-        to_state(conn, file, FileState.QUARANTINED, now=now, reason=reason)
+        to_state(conn, file, FileState.QUARANTINED, now=now, reason=reason, **_NOT_YET)
         happened(conn, event(stamp(now), "quarantined", reason, file=file))
 
 

@@ -61,7 +61,10 @@ class Reader(Asking):
         return {row[0] for row in rows}
 
     def find_moved(self, inbox: InboxId, signature: Signature) -> list[tuple[FileId, bytes]]:
-        """As arrivals.find_moved, without troubling the writer."""
+        """Files of this inbox, not final or vanished, that have this inode, size and time of change; with their paths.
+
+        Whoever asks must see whether the old path is empty now: a hard link has the same signature.
+        """
         rows = self._all(
             """
             SELECT id, folder, name FROM files
@@ -103,11 +106,6 @@ class Reader(Asking):
         if not rows:
             raise LookupError(f"there is no file {file}")
         return Signature(*rows[0])
-
-    def backlog(self) -> int:
-        """How many files are ready and not yet opened."""
-        (count,) = self._one("SELECT count(*) FROM files WHERE state = 'ready'")
-        return int(count)
 
     def spooled(self) -> list[tuple[FileId, str]]:
         """The files that need their spool copy, and its sha256."""

@@ -12,7 +12,7 @@ from inboxd.core.naming import display
 from inboxd.ledger import conditions as when
 from inboxd.ledger.conditions import Delivery
 from inboxd.ledger.duplicates import promote
-from inboxd.ledger.form import join, split, stamp
+from inboxd.ledger.form import split, stamp
 from inboxd.ledger.moving import AnyRow, chunks, event, happened, put_back_pages, settle, to_state
 from inboxd.ledger.schema import files, inboxes
 from inboxd.model import Entry, FileId, Gone, InboxId, Sighting, Signature, Tracked
@@ -20,7 +20,6 @@ from inboxd.model import Entry, FileId, Gone, InboxId, Sighting, Signature, Trac
 _REPLACED = "replaced by newer content"
 _SIGNATURE = (files.c.size, files.c.mtime_ns, files.c.ctime_ns, files.c.inode)
 _CURRENT = select(files.c.id, files.c.name, files.c.state, files.c.reason, *_SIGNATURE).where(text(when.CURRENT))
-_MOVED = select(files.c.id, files.c.folder, files.c.name).where(text(when.MAY_HAVE_MOVED))
 _REFRESH = (
     update(files)
     .where(files.c.id == bindparam("file"))
@@ -68,22 +67,6 @@ def record(conn: Connection, sightings: Sequence[Sighting], *, now: float) -> li
     if changed:
         conn.execute(_REFRESH, [{"file": file, **_stored(signature, "new_")} for file, signature in changed])
     return tracked + _insert(conn, fresh, now=now)
-
-
-def find_moved(conn: Connection, inbox: InboxId, signature: Signature) -> list[tuple[FileId, bytes]]:
-    """Files of this inbox, not final or vanished, that have this inode, size and time of change; with their paths.
-
-    Whoever asks must see whether the old path is empty now: a hard link has the same signature.
-    """
-    rows = conn.execute(
-        _MOVED.where(
-            files.c.inode == signature.inode,
-            files.c.size == signature.size,
-            files.c.mtime_ns == signature.mtime_ns,
-            files.c.inbox == inbox,
-        )
-    )
-    return [(FileId(row.id), join(row.folder, row.name)) for row in rows]
 
 
 def rename(conn: Connection, file: FileId, path: bytes, signature: Signature, *, now: float) -> None:

@@ -57,6 +57,7 @@ class AssemblyRoom:
         await self._ledger.write(
             deliveries.orphaned, list(self._inboxes), "its inbox is not configured", now=time.time()
         )
+        await self._ledger.write(deliveries.call_off)
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._look_after(inbox, stop)) for inbox in self._inboxes]
             await stop.wait()
@@ -69,23 +70,24 @@ class AssemblyRoom:
             stopping = stop.is_set()
             files = await self._ledger.write(deliveries.owed, AT_ONCE, inbox=inbox, now=time.time())
             async with asyncio.TaskGroup() as group:
-                for file in files:
-                    group.create_task(self._deliver(file, self._inboxes[inbox]))
-            if not files and stopping:
+                tasks = [group.create_task(self._deliver(file, self._inboxes[inbox])) for file in files]
+            if any(task.result() for task in tasks):
+                continue
+            if stopping:
                 return
-            if not files:
-                await self._bells[inbox].wait(IDLE_S)
+            await self._bells[inbox].wait(IDLE_S)
 
-    async def _deliver(self, file: FileId, watched: Watched) -> None:
+    async def _deliver(self, file: FileId, watched: Watched) -> bool:
+        """Whether anything came of it, be it that it is tried again later: else the next round finds the same."""
         try:
             reading = await aside(self._reading, file)
         except LookupError:  # it vanished or was requeued since it was asked for
-            return
+            return False
         path = display(reading.path)
         outcome = await self._outputs.deliver(reading, watched.settings)
         if isinstance(outcome, Undeliverable | Vanished):
             await self._not_now(file, path, outcome)
-            return
+            return True
         faults.point("assembly.outputs_written")
         archiving = watched.settings.archive_dir is not None
         if await self._ledger.write(deliveries.delivered, file, outcome, archiving=archiving, now=time.time()):
@@ -93,6 +95,7 @@ class AssemblyRoom:
         faults.point("assembly.delivered")
         if archiving:
             await self._archive(reading, watched)
+        return True
 
     async def _archive(self, reading: Reading, watched: Watched) -> None:
         outcome = await self._outputs.archive(reading, watched.settings)
