@@ -182,6 +182,7 @@ class _Life:
             spool,
             pool,
             policy,
+            workers,
             wanted=rendering.wanted,
             on_opened=claim_bell.ring,
             on_complete=assembly.ring,
