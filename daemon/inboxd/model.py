@@ -140,6 +140,7 @@ class PageClaim:
     deaths: int  # how many processes or engines died with this page in flight
     kind: Kind
     sha256: str
+    size: int  # bytes of the file
 
 
 # ---------------------------------------------------------------- render → reading
