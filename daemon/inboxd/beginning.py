@@ -11,7 +11,7 @@ from pathlib import Path
 import structlog
 
 from inboxd import config, faults
-from inboxd.ledger import claims, runs
+from inboxd.ledger import arrivals, claims, runs
 from inboxd.ledger.opening import Ledger
 from inboxd.ledger.reading import Reader
 from inboxd.model import InboxId, RunId
@@ -31,12 +31,22 @@ async def register(ledger: Ledger, configured: Sequence[config.Inbox]) -> dict[I
     return inboxes
 
 
-async def take_up(ledger: Ledger, reader: Callable[[], Reader], spool_dir: Path, run_id: RunId) -> Spool:
-    """Put back what an earlier life held, and clear the spool of what nobody needs."""
+async def take_up(
+    ledger: Ledger, reader: Callable[[], Reader], spool_dir: Path, run_id: RunId, configured: Sequence[InboxId]
+) -> Spool:
+    """Put back what an earlier life held, leave what lies in inboxes that are not `configured` any more, and clear the
+    spool of what nobody needs."""
     strays = await ledger.write(claims.release_strays, run_id, now=time.time())
     faults.point("beginning.taken_up")
     if strays.files or strays.pages:
         log.info("taking up what an earlier life left", files=strays.files, pages=strays.pages)
+    left = 0
+    while more := await ledger.write(
+        arrivals.unwatched, configured, "its inbox is not configured any more", now=time.time()
+    ):
+        left += more
+    if left:
+        log.warning("some files are left alone: their inboxes are not configured any more", files=left)
     spool = Spool(spool_dir)
     with reader() as asked:
         needed = {sha256 for _, sha256 in asked.spooled()}

@@ -83,10 +83,11 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """A file that the ledger still waits for is no longer in its (readable) folder."""
+    """A file that the ledger still waits for is no longer in its (readable) folder, or no longer wanted there."""
 
     inbox: InboxId
     path: bytes
+    why: str = "deleted before it was done"  # for a person
 
 
 # ---------------------------------------------------------------- intake → ledger
@@ -140,6 +141,7 @@ class PageClaim:
     deaths: int  # how many processes or engines died with this page in flight
     kind: Kind
     sha256: str
+    size: int  # bytes of the file
 
 
 # ---------------------------------------------------------------- render → reading

@@ -164,7 +164,7 @@ class _Life:
         policy = RetryPolicy(retry.attempts, retry.first_delay, retry.max_delay, retry.deaths)
         workers = settings.render_workers
         inboxes = await beginning.register(ledger, settings.inbox)
-        spool = await beginning.take_up(ledger, self._reader, settings.spool_dir, run_id)
+        spool = await beginning.take_up(ledger, self._reader, settings.spool_dir, run_id, list(inboxes))
 
         engine = registry.create(settings)
         pool = RenderPool(settings.render, workers, engine.limits.longest_edge, engine.limits.grid)
@@ -182,6 +182,7 @@ class _Life:
             spool,
             pool,
             policy,
+            workers,
             wanted=rendering.wanted,
             on_opened=claim_bell.ring,
             on_complete=assembly.ring,

@@ -49,11 +49,18 @@ def test_claims_stay_within_the_window_and_a_little_more(claimed: int, window: W
     assert claimed + pages_to_claim(claimed, window, renderers) == max(claimed, ceiling)
 
 
-@given(counts, counts, counts)
+@given(counts, counts, counts, counts, st.integers(1, 64))
 def test_some_documents_are_always_opened_when_none_is_and_never_without_end(
-    open_files: int, pending: int, claimable: int
+    open_files: int, opening: int, pending: int, claimable: int, renderers: int
 ) -> None:
-    more = files_to_open(open_files, pending, claimable)
+    opening = min(opening, open_files)
+    more = files_to_open(open_files, opening, pending, claimable, renderers)
     assert more >= 0
     assert open_files + more <= max(64, claimable, open_files)
     assert open_files > 0 or more > 0
+    assert opening + more <= max(8 + renderers, opening)
+
+
+def test_documents_that_do_not_open_leave_room_for_others() -> None:
+    assert files_to_open(open_files=8, opening=8, pending_pages=0, claimable=100, renderers=2) == 2
+    assert files_to_open(open_files=30, opening=1, pending_pages=10, claimable=100, renderers=2) == 9

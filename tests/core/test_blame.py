@@ -9,7 +9,7 @@ from inboxd.model import FileId, InboxId, Kind, PageClaim, PageId
 
 
 def page(file: int, number: int = 1, deaths: int = 0) -> PageClaim:
-    return PageClaim(PageId(100 * file + number), FileId(file), InboxId(1), number, 1 + deaths, deaths, Kind.PDF, "")
+    return PageClaim(PageId(100 * file + number), FileId(file), InboxId(1), number, 1 + deaths, deaths, Kind.PDF, "", 0)
 
 
 def test_deaths_that_nothing_explains_are_the_engines() -> None:

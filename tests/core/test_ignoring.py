@@ -151,6 +151,15 @@ def test_exclude_with_a_slash_is_tried_on_the_path() -> None:
     assert chosen.folder(b"c/a", b"b") is None
 
 
+def test_a_file_is_left_out_by_its_name_or_by_a_folder_on_the_way() -> None:
+    chosen = Filter(exclude=("drafts", "old/*"))
+    assert chosen.path(b"a.pdf") is None
+    assert chosen.path(b"a/b/c.pdf") is None
+    for path, glob in {b"a/drafts/b/c.pdf": "drafts", b"old/a.pdf": "old/*", b"a/.b.pdf": ".*"}.items():
+        rule = chosen.path(path)
+        assert rule is not None and rule.glob == glob
+
+
 def test_globs_match_names_that_are_not_utf8() -> None:
     assert Filter(exclude=("caf?.pdf",)).file(b"", b"caf\xe9.pdf") is not None
     assert Filter(include=("*.pdf",)).file(b"", b"a\n\xff.pdf") is None

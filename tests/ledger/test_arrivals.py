@@ -113,6 +113,39 @@ def test_deleting_a_finished_file_changes_nothing(clerk: Clerk) -> None:
     assert clerk.state(file) is FileState.DONE
 
 
+def test_files_of_an_inbox_that_is_not_configured_vanish_until_they_are_seen_again(clerk: Clerk) -> None:
+    other = clerk.do(runs.inbox, b"/srv/other")
+    reading = clerk.open(b"reading", 2)
+    clerk.finish(clerk.claim_pages(1)[0])
+    owed, done = clerk.read(b"owed"), clerk.finished(b"done")
+    ready, settling = clerk.drop(b"ready"), clerk.see(b"settling")
+    assert clerk.do(arrivals.unwatched, [clerk.inbox, other], "why") == 0
+    assert [clerk.do(arrivals.unwatched, [other], "why", limit=3) for _ in range(3)] == [3, 1, 0]
+    files = (reading, owed, ready, settling)
+    assert [clerk.state(file) for file in files] == [FileState.VANISHED] * 4
+    assert clerk.sql("SELECT DISTINCT reason FROM files WHERE state = 'vanished'") == [("why",)]
+    assert clerk.state(done) is FileState.DONE
+    with clerk.reader() as reader:
+        assert (reader.counts().open, reader.counts().owed, reader.spooled()) == (0, 0, [])
+        signature = reader.signature(reading)
+    seen = Sighting(clerk.inbox, b"reading", Entry.FILE, signature)
+    assert [tracked.file for tracked in clerk.do(arrivals.record, [seen])] == [reading]
+    clerk.accept(reading, "reading")
+    assert [claim.file for claim in clerk.claim()] == [reading]
+    assert not clerk.do(claims.opened, reading, 2)
+    assert [page.number for page in clerk.claim_pages()] == [2], "what was read is not read again"
+
+
+def test_a_copy_of_what_vanished_with_its_inbox_is_read_in_its_place(clerk: Clerk) -> None:
+    gone = [clerk.drop(b"a", "same"), clerk.drop(b"b", "same")]
+    clerk.inbox = clerk.do(runs.inbox, b"/srv/other")
+    here = clerk.drop(b"c", "same")
+    while clerk.do(arrivals.unwatched, [clerk.inbox], "why"):
+        pass
+    assert [clerk.state(file) for file in gone] == [FileState.VANISHED] * 2
+    assert clerk.state(here) is FileState.SETTLING
+
+
 def test_the_reason_to_wait_is_written_down_when_it_changes(clerk: Clerk) -> None:
     file = clerk.see()
     for reason in ("empty", "empty", "growing", "growing"):

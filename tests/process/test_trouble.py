@@ -245,16 +245,28 @@ def test_an_inbox_that_is_no_longer_configured(tmp_path: Path) -> None:
     made(daemon.inbox / "old.pdf", 2)
     (tmp_path / "new").mkdir()
     drain(daemon)
-    daemon.config.write_text(daemon.config.read_text().replace(str(daemon.inbox), str(tmp_path / "new")))
+    whole = made(tmp_path / "whole.pdf", 1).read_bytes()
+    (daemon.inbox / "half.pdf").write_bytes(whole[: len(whole) // 2])
+    daemon.start()
+    daemon.wait_for(half__pdf="settling")
+    assert daemon.kill(signal.SIGTERM) == 0
+    before = daemon.config.read_text()
+    daemon.config.write_text(before.replace(str(daemon.inbox), str(tmp_path / "new")))
     made(daemon.inbox / "unseen.pdf", 1)
     made(tmp_path / "new" / "new.pdf", 1)
     drain(daemon)
-    assert daemon.states() == {"old.pdf": "done", "new.pdf": "done"}
+    assert daemon.states() == {"old.pdf": "done", "half.pdf": "vanished", "new.pdf": "done"}
+    assert reason(daemon, "half.pdf") == "its inbox is not configured any more"
     shown = subprocess.run(
         [*INBOXD, "show", "--config", daemon.config, daemon.inbox / "old.pdf"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert "2" in shown.stdout
+    daemon.config.write_text(before)
+    (daemon.inbox / "half.pdf").write_bytes(whole)
+    drain(daemon)
+    for name in ("half.pdf", "unseen.pdf"):
+        assert daemon.sql("SELECT state FROM v_files WHERE name = ? AND current = 1", (name,)) == [("done",)]
 
 
 def test_bad_files_never_stop_the_watch(tmp_path: Path) -> None:

@@ -665,6 +665,42 @@ def test_a_row_that_lost_its_copy_settles_and_is_taken_again(stage: Stage) -> No
     on(stage, play)
 
 
+def test_what_no_scan_comes_to_any_more_does_not_settle_for_ever(stage: Stage) -> None:
+    names = ("old.pdf", "new.pdf", "turned.pdf")
+
+    async def first(stage: Stage) -> None:
+        (stage.inbox / "first.pdf").write_bytes(distinct(0))
+        await stage.becomes("first.pdf", "ready")  # and is the whole backlog
+        (stage.inbox / "drafts").mkdir()
+        (stage.inbox / "old.pdf").write_bytes(distinct(1))
+        (stage.inbox / "drafts" / "new.pdf").write_bytes(distinct(2))
+        (stage.inbox / "turned.pdf").write_bytes(distinct(3))
+        await stage.until(lambda: [stage.state(name) for name in names] == ["settling"] * 3, "all to be seen")
+
+    async def left_out(stage: Stage) -> None:
+        await stage.settled()
+        assert stage.rows() == {
+            "first.pdf": ("ready", ""),
+            "old.pdf": ("vanished", "in the inbox's exclude setting (old*)"),
+            "new.pdf": ("vanished", "in the inbox's exclude setting (drafts)"),
+            "turned.pdf": ("vanished", "deleted before it was done"),
+        }
+
+    async def let_in_again(stage: Stage) -> None:
+        for name in ("old.pdf", "new.pdf"):
+            await stage.becomes(name, "ready")
+
+    stage.intake_settings = Intake(min_free_bytes=0, backlog=1)
+    on(stage, first)
+    (stage.inbox / "turned.pdf").unlink()
+    (stage.inbox / "turned.pdf").mkdir()
+    stage.settings["exclude"] = ["old*", "drafts"]
+    on(stage, left_out)
+    stage.intake_settings = Intake(min_free_bytes=0)
+    stage.settings["exclude"] = []
+    on(stage, let_in_again)
+
+
 def test_a_file_whose_row_went_while_it_was_looked_at_harms_nobody(stage: Stage) -> None:
     async def play(stage: Stage) -> None:
         for name in ("cut.pdf", "text.pdf"):

@@ -17,7 +17,7 @@ from tests.rooms.render.hostile import children, numbered
 from inboxd import config
 from inboxd.core.lifecycle import FileState
 from inboxd.core.retrying import RetryPolicy
-from inboxd.ledger import arrivals, claims
+from inboxd.ledger import arrivals, claims, runs
 from inboxd.ledger.opening import Ledger
 from inboxd.model import Arrival, Entry, FileId, Kind, Opened, Refused, Sighting, Signature
 from inboxd.rooms.bell import Bell
@@ -32,12 +32,15 @@ PAGES = 2
 
 
 class Pool(RenderPool):
-    """Counts how many documents wait to be opened, or were."""
+    """Counts how many documents wait to be opened, or were; one of them may hang."""
 
     asked = 0
+    hanging: Path | None = None
 
     async def open(self, path: Path, kind: Kind) -> Opened | Refused:
         self.asked += 1
+        if path == self.hanging:
+            await asyncio.Event().wait()
         return await super().open(path, kind)
 
 
@@ -78,7 +81,7 @@ class Stage:
         nobody = lambda: None  # noqa: E731
         clerk = self.clerk
         room = OpeningRoom(
-            clerk.ledger, clerk.run, self.spool, self.pool, POLICY, lambda: 100, on_opened=nobody, on_complete=nobody
+            clerk.ledger, clerk.run, self.spool, self.pool, POLICY, 1, lambda: 100, on_opened=nobody, on_complete=nobody
         )
         stop = asyncio.Event()
         running = asyncio.create_task(room.run(stop))
@@ -142,3 +145,25 @@ def test_a_copy_that_goes_while_its_opening_waits_in_line_is_not_the_files_fault
     asyncio.run(life())
     assert sorted(clerk.history(file)[-1] for file in files) == ["opened"] * DEPTH + ["resettled"]
     assert sorted(clerk.state(file) for file in files) == [FileState.READING] * DEPTH + [FileState.SETTLING]
+
+
+def test_a_document_that_hangs_keeps_no_other_from_being_opened(stage: Stage) -> None:
+    clerk = stage.clerk
+    hanging = stage.drop(b"hangs.pdf")
+    stage.pool.hanging = stage.copy_of(hanging)
+    others = [stage.drop(b"%d.pdf" % number) for number in range(40)]  # several times what is opened at once
+
+    def are_open() -> bool:
+        return clerk.sql("SELECT count(*) FROM files WHERE pages IS NOT NULL") == [(len(others),)]
+
+    async def life() -> None:
+        async with stage.opening() as go_on:
+            go_on()
+            await stage.until(are_open, "the others to be open")
+            others.append(stage.drop(b"late.pdf"))
+            await stage.until(are_open, "one that came later to be open")
+            assert clerk.history(hanging)[-1] == "claimed"
+
+    asyncio.run(life())
+    clerk.do(runs.end_run, clerk.run, 0, "")
+    assert clerk.sql("SELECT state, attempts FROM files WHERE id = ?", hanging) == [("ready", 0)]

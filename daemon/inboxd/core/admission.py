@@ -48,12 +48,12 @@ def pages_to_claim(claimed: int, window: Window, renderers: int) -> int:
     return max(0, window.pages_in_flight + window.batch_pages + 2 * renderers - claimed)
 
 
-def files_to_open(open_files: int, pending_pages: int, claimable: int) -> int:
+def files_to_open(open_files: int, opening: int, pending_pages: int, claimable: int, renderers: int) -> int:
     """How many more documents to open, so that `claimable` pages are always at hand.
 
-    A floor of documents stays open whatever their length, so that small ones overtake large ones.
+    A floor of documents stays open whatever their length, so that small ones overtake large ones. How long a document
+    is shows when it is open: of the `open_files`, no more are `opening` than the `renderers` have use for.
     """
     floor, ceiling = 8, max(64, claimable)
-    if open_files < floor:
-        return floor - open_files
-    return max(0, min(ceiling - open_files, claimable - pending_pages))
+    more = floor - open_files if open_files < floor else min(ceiling - open_files, claimable - pending_pages)
+    return max(0, min(more, floor + renderers - opening))

@@ -135,6 +135,16 @@ class Filter:
         text = _text(name)
         return _FOLDERS.first(text) or self._excluded(parent, text)
 
+    def path(self, path: bytes) -> Rule | None:
+        """The rule by which a file at `path` below the inbox is no input: that of a folder on the way, or its own."""
+        folder = b""
+        *parents, name = path.split(b"/")
+        for parent in parents:
+            if rule := self.folder(folder, parent):
+                return rule
+            folder = folder + b"/" + parent if folder else parent
+        return self.file(folder, name)
+
     def _excluded(self, folder: bytes, name: str) -> Rule | None:
         return self._names.first(name) or self._paths.first(f"{_text(folder)}/{name}" if folder else name)
 

@@ -18,7 +18,7 @@ class FileState(StrEnum):
     DUPLICATE = "duplicate"  # same content as `duplicate_of`
     QUARANTINED = "quarantined"  # needs a person; `reason` says why
     SKIPPED = "skipped"  # not for us; `reason` says why
-    VANISHED = "vanished"  # deleted or replaced before it was done
+    VANISHED = "vanished"  # deleted, replaced or no longer watched before it was done
 
 
 FINAL = frozenset({FileState.DONE, FileState.DUPLICATE, FileState.QUARANTINED, FileState.SKIPPED, FileState.VANISHED})

@@ -13,7 +13,7 @@ from inboxd.ledger.duplicates import promote, quarantine_with
 from inboxd.ledger.form import stamp
 from inboxd.ledger.moving import count_death, event, happened, put_back_pages, settle, to_state
 from inboxd.ledger.schema import files
-from inboxd.ledger.seeing import gone, record, rename
+from inboxd.ledger.seeing import gone, record, rename, unwatched
 from inboxd.model import FileId
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "rename",
     "resettle",
     "skip",
+    "unwatched",
     "waiting",
 ]
 

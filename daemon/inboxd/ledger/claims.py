@@ -77,7 +77,7 @@ _LAY_OUT = text(
 )
 _WITH_PAGES_DUE = text(
     """
-    SELECT f.id, f.inbox, f.priority, f.begun, f.kind, f.sha256 FROM files f
+    SELECT f.id, f.inbox, f.priority, f.begun, f.kind, f.sha256, f.size FROM files f
     WHERE f.state = 'reading' AND f.delivery = 'none' AND f.pages IS NOT NULL AND EXISTS (
         SELECT 1 FROM pages p
         WHERE p.file = f.id AND p.state = 'pending' AND p.deaths < 2
@@ -95,7 +95,7 @@ _PAGES_DUE = text(
 # CROSS JOIN keeps SQLite to this order: such pages are few.
 _ALONE = text(
     """
-    SELECT p.id, p.file, p.number, p.attempts, p.deaths, f.inbox, f.kind, f.sha256
+    SELECT p.id, p.file, p.number, p.attempts, p.deaths, f.inbox, f.kind, f.sha256, f.size
     FROM pages p CROSS JOIN files f ON f.id = p.file
     WHERE p.state = 'pending' AND p.deaths >= 2 AND (p.next_try_at IS NULL OR p.next_try_at <= :at)
         AND f.state = 'reading' AND f.pages IS NOT NULL
@@ -188,8 +188,7 @@ def claim_pages(conn: Connection, limit: int, run: RunId, *, alone: bool = False
                 next_try_at=None,
             )
         )
-    begun = Counter(claim.file for claim in claims)
-    if begun:
+    if begun := Counter(claim.file for claim in claims):
         conn.execute(_BEGUN, [{"file": file, "more": more} for file, more in begun.items()])
     return claims
 
@@ -227,8 +226,7 @@ def _fairly(conn: Connection, limit: int, at: str) -> list[PageClaim]:
         priority, _, file, begun, row = heapq.heappop(queue)
         if file not in due:
             due[file] = iter(conn.execute(_PAGES_DUE, {"file": file, "at": at, "limit": limit}).all())
-        page = next(due[file], None)
-        if page is not None:
+        if (page := next(due[file], None)) is not None:
             claims.append(_claim(page, row))
             heapq.heappush(queue, (priority, (begun + 1) // TURN, file, begun + 1, row))
     return claims
@@ -248,4 +246,5 @@ def _claim(page: AnyRow, file: AnyRow) -> PageClaim:
         deaths=page.deaths,
         kind=Kind(file.kind),
         sha256=file.sha256,
+        size=file.size,
     )

@@ -20,6 +20,11 @@ from inboxd.model import Entry, FileId, Gone, InboxId, Sighting, Signature, Trac
 _REPLACED = "replaced by newer content"
 _SIGNATURE = (files.c.size, files.c.mtime_ns, files.c.ctime_ns, files.c.inode)
 _CURRENT = select(files.c.id, files.c.name, files.c.state, files.c.reason, *_SIGNATURE).where(text(when.CURRENT))
+_OPEN = select(files.c.id).where(text(when.OPEN))
+_WAITING_COPIES = select(files.c.id).where(
+    text(f"{when.CURRENT} AND state = '{FileState.DUPLICATE}' AND delivery = '{Delivery.NONE}'"),
+    text(f"duplicate_of IN (SELECT id FROM files WHERE {when.OPEN})"),  # noqa: S608 - conditions of our own
+)
 _REFRESH = (
     update(files)
     .where(files.c.id == bindparam("file"))
@@ -92,14 +97,34 @@ def rename(conn: Connection, file: FileId, path: bytes, signature: Signature, *,
 
 
 def gone(conn: Connection, gone: Sequence[Gone], *, now: float) -> None:
-    """Files that disappeared from a folder that can be read: those not final have vanished."""
-    groups: dict[tuple[InboxId, bytes], list[bytes]] = defaultdict(list)
+    """Files that disappeared from a folder that can be read, or are not wanted any more: those not final have vanished.
+
+    Seen again, they settle again.
+    """
+    groups: dict[tuple[InboxId, bytes], dict[bytes, str]] = defaultdict(dict)
     for missing in gone:
         folder, name = split(missing.path)
-        groups[missing.inbox, folder].append(name)
-    for (inbox, folder), names in groups.items():
-        for row in _known(conn, inbox, folder, names).values():
-            _vanish(conn, FileId(row.id), "deleted before it was done", now=now)
+        groups[missing.inbox, folder][name] = missing.why
+    for (inbox, folder), why in groups.items():
+        for row in _known(conn, inbox, folder, list(why)).values():
+            _vanish(conn, FileId(row.id), why[row.name], now=now)
+
+
+def unwatched(conn: Connection, configured: Sequence[InboxId], reason: str, *, limit: int = 1000, now: float) -> int:
+    """Files that nobody looks for any more, as their inbox is not `configured`: those not final have vanished, for
+    `reason`, and so have duplicates that wait for a file which is not final. Seen again, they settle again.
+
+    At most `limit` in one call, so that no other write waits long: call again until it says that there were none.
+    """
+    elsewhere = files.c.inbox.not_in(configured)
+    # Duplicates first: none of them must take the place of a file that goes.
+    found = conn.scalars(_WAITING_COPIES.where(elsewhere).limit(limit)).all()
+    for file in found:
+        settle(conn, FileId(file), reason, now=now)
+    found = found or conn.scalars(_OPEN.where(elsewhere).limit(limit)).all()
+    for file in found:
+        _vanish(conn, FileId(file), reason, now=now)
+    return len(found)
 
 
 def _known(conn: Connection, inbox: InboxId, folder: bytes, names: Sequence[bytes]) -> dict[bytes, AnyRow]:

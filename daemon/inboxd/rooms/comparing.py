@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import errno
+import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import get_args
 
 from inboxd.config import Format
-from inboxd.core.ignoring import output_beside
+from inboxd.core.ignoring import Filter, output_beside
 from inboxd.core.lifecycle import FINAL, FileState
 from inboxd.ledger.reading import Reader
 from inboxd.model import Entry, FileId, Gone, InboxId, Sighting
@@ -40,9 +41,10 @@ class Comparer:
     What is missing is told when all folders of a scan have been compared: it may have been moved to one of them.
     """
 
-    def __init__(self, inbox: InboxId, reader: Reader) -> None:
+    def __init__(self, inbox: InboxId, reader: Reader, filter: Filter) -> None:
         self._inbox = inbox
         self._reader = reader
+        self._filter = filter
         self._missing: dict[FileId, Gone] = {}
 
     def begin(self) -> None:
@@ -54,13 +56,18 @@ class Comparer:
         return _chunks(self._differences(root, opened, folder, listing))
 
     def missing(self, root: Folder) -> Iterator[Found]:
-        """What the ledger waits for and the scan did not find, neither at its place nor at another."""
-        return _chunks(gone for gone in self._missing.values() if _is_absent(root, gone.path))
+        """What the ledger waits for and the scan did not find, neither at its place nor at another; or did not look
+        for, since the settings leave it out by now."""
+        return _chunks(
+            gone
+            for gone in self._missing.values()
+            if self._filter.path(gone.path) is not None or _is_absent(root, gone.path)
+        )
 
     def missing_in(self, folder: bytes) -> Iterator[Found]:
-        """What the ledger waits for in a folder that is no more."""
+        """What the ledger waits for in a folder that is no more, or that the settings leave out by now."""
         known = self._reader.known(self._inbox, folder)
-        return _chunks(Gone(self._inbox, join(folder, name)) for name, row in known.items() if row.state not in FINAL)
+        return _chunks(self._gone(join(folder, name)) for name, row in known.items() if row.state not in FINAL)
 
     def awaited_folders(self) -> set[bytes]:
         """Folders with files that the ledger waits for."""
@@ -87,7 +94,11 @@ class Comparer:
             yield origin or sighting
         for name, row in known.items():
             if row.state not in FINAL and row.file not in moved:
-                self._missing[row.file] = Gone(self._inbox, join(folder, name))
+                self._missing[row.file] = self._gone(join(folder, name))
+
+    def _gone(self, path: bytes) -> Gone:
+        rule = self._filter.path(path)
+        return Gone(self._inbox, path) if rule is None else Gone(self._inbox, path, f"{rule.why} ({rule.glob})")
 
     def _origin(self, root: Folder, sighting: Sighting) -> Moved | None:
         """The file that was given a new name, where the ledger waits for it under the old one."""
@@ -103,7 +114,8 @@ def _is_absent(root: Folder, path: bytes) -> bool:
     folder, _, name = path.rpartition(b"/")
     try:
         with descend(root, folder) as opened:
-            return opened.status(name) is None
+            status = opened.status(name)
+            return status is None or stat.S_ISDIR(status.st_mode)
     except OSError as error:
         return error.errno in ABSENT
 

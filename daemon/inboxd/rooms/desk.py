@@ -11,7 +11,7 @@ from inboxd.core import lastword
 from inboxd.core.lastword import NOBODY, ReadBy
 from inboxd.core.retrying import GiveUp, RetryPolicy, after_failure
 from inboxd.core.verdict import judge
-from inboxd.ledger import claims
+from inboxd.ledger import arrivals, claims
 from inboxd.ledger.opening import Ledger
 from inboxd.model import (
     BatchId,
@@ -134,6 +134,13 @@ class Desk:
         await self._ledger.write(
             claims.retry_page, claim.page, failure.reason, decision.at, died=failure.died, now=time.time()
         )
+        self._back(claim)
+
+    async def take_again(self, claim: PageClaim, reason: str) -> None:
+        """A page's file must be taken up again from its original, for a `reason` that is not its fault: no attempt
+        counts, and what was read stays."""
+        if await self._ledger.write(arrivals.resettle, [claim.file], reason, now=time.time()):
+            log.warning("taking the file again", file=claim.file, reason=reason)
         self._back(claim)
 
     async def release(self, taken: Iterable[PageClaim], *, died: str = "") -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import structlog
 
@@ -18,7 +18,6 @@ from inboxd.model import FileClaim, Opened, RunId
 from inboxd.rooms.bell import Bell
 from inboxd.rooms.render.pool import RenderPool
 from inboxd.rooms.spool import Spool
-from inboxd.rooms.stopping import unless
 
 log = structlog.get_logger(__name__)
 
@@ -36,6 +35,7 @@ class OpeningRoom:
         spool: Spool,
         pool: RenderPool,
         policy: RetryPolicy,
+        workers: int,
         wanted: Callable[[], int],
         on_opened: Callable[[], None],
         on_complete: Callable[[], None],
@@ -45,6 +45,7 @@ class OpeningRoom:
         self._spool = spool
         self._pool = pool
         self._policy = policy
+        self._workers = workers
         self._wanted = wanted
         self._on_opened = on_opened
         self._on_complete = on_complete
@@ -53,24 +54,30 @@ class OpeningRoom:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Open files until `stop`; those being opened then stay claimed, for the end of the life to put back."""
-        while not stop.is_set():
-            files = await self._claim()
-            if not files:
-                await self.bell.wait(IDLE_S)
-                continue
-            await unless(stop, self._open_all(files))
-            self._on_opened()
-
-    async def _open_all(self, files: Sequence[FileClaim]) -> None:
         async with asyncio.TaskGroup() as group:
-            for file in files:
-                group.create_task(self._open(file))
+            opening: set[asyncio.Task[None]] = set()
 
-    async def _claim(self) -> list[FileClaim]:
+            def end(task: asyncio.Task[None]) -> None:
+                opening.discard(task)
+                self._on_opened()
+                self.bell.ring()
+
+            while not stop.is_set():
+                files = await self._claim(len(opening))
+                for file in files:
+                    task = group.create_task(self._open(file))
+                    opening.add(task)
+                    task.add_done_callback(end)
+                if not files:
+                    await self.bell.wait(IDLE_S)
+            for task in opening:
+                task.cancel()
+
+    async def _claim(self, opening: int) -> list[FileClaim]:
         wanted = self._wanted()
         desk = await self._ledger.write(claims.desk_state, now=time.time())
-        count = 0 if desk.paused else files_to_open(desk.open_files, desk.pending_pages, wanted)
-        if count <= 0:
+        count = files_to_open(desk.open_files, opening, desk.pending_pages, wanted, self._workers)
+        if desk.paused or not count:
             return []
         newest = (self._taken + count) // NEWEST_EVERY - self._taken // NEWEST_EVERY
         now = time.time()

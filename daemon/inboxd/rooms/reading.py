@@ -18,6 +18,7 @@ from inboxd.model import BatchId, EngineInfo, PageFailure, PageId, Rendered
 from inboxd.rooms.bell import Bell
 from inboxd.rooms.desk import Desk
 from inboxd.rooms.heartbeat import Promises
+from inboxd.rooms.stopping import unless
 from inboxd.rooms.vitals import Pulse
 
 log = structlog.get_logger(__name__)
@@ -86,9 +87,12 @@ class ReadingRoom:
             async with asyncio.TaskGroup() as group:
                 reads: set[asyncio.Task[None]] = set()
                 while not stop.is_set():
-                    if self._lost is not None:
-                        await self._rebuild(reads)
-                    await self._admit(group, reads)
+                    if self._lost is None:
+                        await self._admit(group, reads)
+                        continue
+                    await self._clear_away(self._lost, reads)
+                    # A start takes minutes. Cut short, it leaves nothing that `_close` does not end.
+                    await unless(stop, self._start_again())
                 await self._drain(reads)
         finally:
             await self._close()
@@ -148,22 +152,23 @@ class ReadingRoom:
         self._lost = lost
         self.bell.ring()
 
-    async def _rebuild(self, reads: set[asyncio.Task[None]]) -> None:
-        """Put the pages in flight back, and start a new engine after a pause; unless the engine itself is to blame."""
-        assert self._lost is not None
+    async def _clear_away(self, lost: EngineLost, reads: set[asyncio.Task[None]]) -> None:
+        """End what is left of a lost engine and put its pages back; raises EngineUnusable if it is itself to blame."""
         await self._close()  # every call still in flight raises EngineLost
         if reads:
             await asyncio.wait(reads)
         died_with = [rendered.claim for rendered in self._in_flight.values()]
-        await self._desk.release(died_with, died=self._lost.what)
+        await self._desk.release(died_with, died=lost.what)
         self._in_flight.clear()
         self._streak = self._streak.died(died_with)
         if self._streak.is_the_engines:
             raise EngineUnusable(
-                f"the engine dies again and again, whatever it reads: {self._lost.what}",
+                f"the engine dies again and again, whatever it reads: {lost.what}",
                 "Run `inboxd check --engine`, and look at the log for the first death. `inboxd requeue --failed` then "
                 "has the pages read that it died of.",
             )
+
+    async def _start_again(self) -> None:
         pause = self._streak.pause_s
         log.warning("starting the engine again", in_s=pause, unexplained_deaths=self._streak.unexplained)
         await asyncio.sleep(pause)

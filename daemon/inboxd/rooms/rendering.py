@@ -68,7 +68,10 @@ class RenderingRoom:
         began = time.monotonic()
         outcome = await self._pool.render(self._spool.path(claim.sha256), claim.kind, claim.number)
         if isinstance(outcome, PageFailure):
-            await self._desk.failed(claim, outcome)
+            if await asyncio.to_thread(self._spool.holds, claim.sha256, claim.size):
+                await self._desk.failed(claim, outcome)
+            else:  # never the page's fault
+                await self._desk.take_again(claim, "its spool copy was lost")
             return
         now = time.monotonic()
         if (language := self._languages.get(claim.inbox)) is not None:

@@ -59,7 +59,7 @@ class Scanner:
         self._path = path
         self._filter = filter
         self._settings = settings
-        self._comparer = Comparer(inbox, reader)
+        self._comparer = Comparer(inbox, reader, filter)
         self._claim = claim
         self._on_found = tell
         self._on_folder = on_folder

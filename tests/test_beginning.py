@@ -1,0 +1,31 @@
+"""What an earlier life left, as the next one takes it up."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from tests.ledger.clerk import Clerk
+
+from inboxd import beginning
+from inboxd.core.lifecycle import FileState
+from inboxd.ledger import runs
+from inboxd.ledger.opening import Ledger
+
+
+def test_what_lies_in_an_inbox_that_is_not_configured_any_more_is_let_go(tmp_path: Path) -> None:
+    with Ledger.open(tmp_path / "ledger.sqlite") as ledger:
+        clerk = Clerk(ledger)
+        left = clerk.drop(b"left.pdf")
+        other = clerk.inbox = clerk.do(runs.inbox, b"/srv/other")
+        kept = clerk.drop(b"kept.pdf")
+        spool = tmp_path / "spool"
+        copies = []
+        for file in (left, kept):
+            ((sha256,),) = clerk.sql("SELECT sha256 FROM files WHERE id = ?", file)
+            copies.append(spool / sha256[:2] / sha256)
+            copies[-1].parent.mkdir(parents=True, exist_ok=True)
+            copies[-1].touch()
+        asyncio.run(beginning.take_up(ledger, clerk.reader, spool, clerk.start_run(), [other]))
+        assert (clerk.state(left), clerk.state(kept)) == (FileState.VANISHED, FileState.READY)
+        assert [copy.exists() for copy in copies] == [False, True]
