@@ -154,6 +154,7 @@ def test_what_misreads_when_compiled_is_tried_with_less_compiled(tmp_path: Path)
     assert plan.ways == (Way.DECODER, Way.NOTHING)
     towers = replace(plan, profile=msgspec.structs.replace(plan.profile, compile_vision=True))
     assert towers.ways == (Way.ALL, Way.DECODER, Way.NOTHING)
+    assert replace(towers, shape=None).ways == (Way.DECODER, Way.NOTHING), "a model of other parts"
     assert not arguments(plan, (gpu(),), Way.ALL)["enforce_eager"]
     assert arguments(plan, (gpu(),), Way.NOTHING)["enforce_eager"]
 

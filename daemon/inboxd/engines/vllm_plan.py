@@ -74,10 +74,14 @@ class Plan:
 
     @property
     def ways(self) -> tuple[Way, ...]:
-        """The way that the profile asks for first, then those with less compiled."""
+        """The way that the profile asks for first, then those with less compiled.
+
+        The vision tower is only compiled in a model that is known to have LightOnOCR's.
+        """
         if not self.profile.cuda_graphs:
             return (Way.NOTHING,)
-        return (Way.ALL, Way.DECODER, Way.NOTHING) if self.profile.compile_vision else (Way.DECODER, Way.NOTHING)
+        tower = self.profile.compile_vision and self.shape is not None
+        return (Way.ALL, Way.DECODER, Way.NOTHING) if tower else (Way.DECODER, Way.NOTHING)
 
     def limits(self, kv_tokens: int | None = None) -> Limits:
         """How the engine wants to be fed; with the KV capacity that it reported once it has started."""

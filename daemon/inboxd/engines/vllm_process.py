@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from inboxd.engines import vllm_wire as wire
-from inboxd.errors import EngineLost
+from inboxd.errors import EngineLost, InboxdError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,6 +32,10 @@ CLOSING_S = 10.0
 """How long vLLM may take to end by itself."""
 
 _ALLOCATOR = {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}
+
+
+class CallFailed(InboxdError):
+    """A method of the workers failed; the engine lives on."""
 
 
 class VllmProcess:
@@ -100,16 +104,19 @@ class VllmProcess:
         """Call a method of `InboxdWorker` in every worker.
 
         Raises:
+            CallFailed: it failed in one of them.
             EngineLost: as `read`.
         """
         self._check()
         number, answer = self._expect()
         wire.send(self._writer, wire.Call(number, method, arguments))
         try:
-            called: wire.Called = await answer
+            reply: wire.Called | wire.Failed = await answer
         finally:
             self._waiting.pop(number, None)
-        return called
+        if isinstance(reply, wire.Failed):
+            raise CallFailed(f"{method}: {reply.reason}")
+        return reply
 
     async def close(self) -> None:
         """End the process and all that it started; calls in flight raise EngineLost."""
