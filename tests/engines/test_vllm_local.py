@@ -119,6 +119,15 @@ def test_what_nobody_foresaw_of_a_page_is_its_failure(plan: Plan, monkeypatch: p
     asyncio.run(live())
 
 
+def test_a_log_that_belongs_to_somebody_else_is_named(plan: Plan) -> None:
+    for path in (plan.log, plan.log.with_suffix(".logging.json")):
+        path.mkdir()  # which root, too, cannot write
+        with pytest.raises(EngineUnusable, match=f"{path}: Is a directory") as refused:
+            asyncio.run(VllmEngine(plan).start())
+        assert "the user that the daemon runs as" in refused.value.advice
+        path.rmdir()
+
+
 def test_what_nobody_foresaw_of_a_start_is_its_reason(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     async def start() -> None:
         with pytest.raises(EngineUnusable, match=r"vLLM does not start: Exception: .*no inboxd_pids here"):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -105,6 +107,15 @@ def test_one_engine_for_each_card(tmp_path: Path) -> None:
     assert len({plan.log for plan in plans}) == 2
 
 
+def test_the_models_lie_in_the_state_folder_wherever_the_logs_go(tmp_path: Path) -> None:
+    vllm_model.fetched(tmp_path / "models", "some/model").mkdir(parents=True)
+    wanted = Settings(state=str(tmp_path), engine=Engine(model="some/model", model_profile="generic"))
+    for logs, lies in ((None, tmp_path), (tmp_path / "aside", tmp_path / "aside")):
+        (plan,) = vllm_plan.plans(wanted, Detected((gpu(),)), logs)
+        assert plan.folder.parent == tmp_path / "models"
+        assert plan.log.parent == lies
+
+
 def test_tensor_parallel_over_more_cards_than_there_are_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="tensor_parallel = 2, but this machine has 1 usable GPU\n"):
         vllm_plan.plans(settings(tmp_path, tensor_parallel=2), Detected((gpu(),)))
@@ -202,6 +213,26 @@ def test_a_model_that_is_not_here_says_how_to_bring_it(
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(EngineUnusable, match="inboxd fetch-model lightonocr-2-1b"):
         vllm_model.locate(None, None, rows, tmp_path)
+
+
+def test_a_folder_that_is_closed_to_us_is_not_taken_for_empty(
+    rows: Profiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models, hub = tmp_path / "state" / "models", tmp_path / "hub"
+    really = Path.is_dir
+
+    def closed(path: Path) -> bool:  # as to anybody but root
+        if models in path.parents:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return really(path)
+
+    monkeypatch.setattr(Path, "is_dir", closed)
+    monkeypatch.setenv("HF_HUB_CACHE", str(hub))
+    with pytest.raises(EngineUnusable, match=r"can't be seen: .*/state/models/lightonai.*: Permission denied"):
+        vllm_model.locate(None, None, rows, models)
+    snapshot = hub / "models--lightonai--LightOnOCR-2-1B" / "snapshots" / "c0ffee"
+    snapshot.mkdir(parents=True)
+    assert vllm_model.locate(None, None, rows, models)[1] == snapshot
 
 
 def test_a_name_that_means_nothing_is_a_wrong_setting(rows: Profiles, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from inboxd.engines import vllm_wire as wire
 from inboxd.engines.fleet import Fleet
 from inboxd.engines.protocol import Limits
 from inboxd.engines.vllm_plan import Plan, Way, arguments, plans
-from inboxd.engines.vllm_process import CallFailed, VllmProcess, environment
+from inboxd.engines.vllm_process import CallFailed, VllmProcess, environment, open_log
 from inboxd.errors import EngineLost, EngineUnusable
 from inboxd.gpus import Gpu
 from inboxd.model import EngineInfo, MemorySample, PageFailure, PageImage, PageText
@@ -37,15 +37,17 @@ HANGS = 0.9
 log = structlog.get_logger(__name__)
 
 
-def create(settings: Settings) -> Engine:
+def create(settings: Settings, logs: Path | None = None) -> Engine:
     """One engine for each GPU, behind one that shares the pages out where there are several, or should be.
+
+    What vLLM says is written to the folder `logs`, or to the state folder.
 
     Raises:
         ConfigError: a profile or model name means nothing, or tensor parallelism wants more GPUs than there are.
         EngineUnusable: no usable GPU, or the model is not on this machine.
     """
     found = gpus.detect()
-    engines = {plan.name: VllmEngine(plan) for plan in plans(settings, found)}
+    engines = {plan.name: VllmEngine(plan) for plan in plans(settings, found, logs)}
     # What is wrong with a GPU that was hidden from us is not our trouble.
     absent = found.trouble if found.gpus and "CUDA_VISIBLE_DEVICES" not in os.environ else ()
     if len(engines) + len(absent) == 1:
@@ -86,9 +88,7 @@ class VllmEngine:
             return self._info
         after_death = self._lost
         await self.close()
-        if not after_death:
-            self._plan.log.parent.mkdir(parents=True, exist_ok=True)
-            self._plan.log.write_bytes(b"")
+        open_log(self._plan.log, keep=after_death)
         ready = await asyncio.to_thread(vllm_start.check, self._plan, after_death=after_death)
         ways = self._plan.ways
         for way in ways:

@@ -43,13 +43,22 @@ def locate(wanted: str | None, profile: str | None, profiles: Profiles, models: 
             f"engine.model = {wanted!r} is no model profile, no folder on this machine and no Hugging Face id",
             f"Profiles are: {names}.",
         )
-    found = next((folder for folder in _places(models, repository) if folder.is_dir()), None)
-    if found is None:
+    closed = None
+    for folder in _places(models, repository):
+        try:
+            if folder.is_dir():
+                return chosen or row or profiles.model_of(_architecture(folder)), folder
+        except PermissionError as error:
+            closed = f"{folder}: {error.strerror}"
+    if closed is not None:
         raise EngineUnusable(
-            f"the model {repository} is not on this machine: it is neither in {models} nor in Hugging Face's cache",
-            f"Bring it with: inboxd fetch-model {wanted}\nor set engine.model to a folder that holds it.",
+            f"whether the model {repository} is on this machine can't be seen: {closed}",
+            "Run this as the daemon's user or as root: sudo inboxd ...\nor set engine.model to a folder open to you.",
         )
-    return chosen or row or profiles.model_of(_architecture(found)), found
+    raise EngineUnusable(
+        f"the model {repository} is not on this machine: it is neither in {models} nor in Hugging Face's cache",
+        f"Bring it with: inboxd fetch-model {wanted}\nor set engine.model to a folder that holds it.",
+    )
 
 
 def trouble(folder: Path) -> str | None:

@@ -117,8 +117,10 @@ def sizes(
     return Sizes(prompt, capacity.micro_batch(profile.batched_tokens, image), kv_tokens, window, expected)
 
 
-def plans(settings: Settings, detected: Detected | None = None) -> tuple[Plan, ...]:
+def plans(settings: Settings, detected: Detected | None = None, logs: Path | None = None) -> tuple[Plan, ...]:
     """One plan for each engine: one engine for each GPU, or for each group of `engine.tensor_parallel` GPUs.
+
+    `logs` is the folder for what vLLM says, the state folder unless given.
 
     Raises:
         ConfigError: a profile or model name means nothing, or tensor parallelism wants more GPUs than there are.
@@ -129,7 +131,7 @@ def plans(settings: Settings, detected: Detected | None = None) -> tuple[Plan, .
         settings.engine.model, settings.engine.model_profile, rows, settings.state_dir / "models"
     )
     shape = vllm_model.shape(folder) or rows.shapes.get(model.shape)
-    logs = settings.state_dir
+    logs = logs or settings.state_dir
     if cpu_build():
         profile = rows.gpu(settings.engine.gpu_profile or "cpu")
         return (Plan(model, folder, profile, shape, (), logs / "vllm.log"),)
