@@ -235,9 +235,25 @@ def test_a_folder_that_is_closed_to_us_is_not_taken_for_empty(
     assert vllm_model.locate(None, None, rows, models)[1] == snapshot
 
 
+@pytest.mark.parametrize("name", ["generic", "our-model"])
+def test_a_profile_without_files_says_how_to_name_them(tmp_path: Path, name: str) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text(
+        '[[model]]\nname = "our-model"\nlongest_edge = 1280\ngrid = 28\ntemperatures = [0.1]\nmax_tokens = 4096\n'
+        'context = 8192\ntypical = 600\ndialect = "plain"\n'
+    )
+    rows = profiles.load(str(own))
+    with pytest.raises(ConfigError, match="names no files") as refused:
+        vllm_model.locate(name, None, rows, tmp_path)
+    assert f"engine.model_profile = '{name}'" in refused.value.advice
+    row, folder = vllm_model.locate(str(TINY), name, rows, tmp_path)  # as it advises
+    assert (row.name, folder) == (name, TINY)
+
+
 def test_a_name_that_means_nothing_is_a_wrong_setting(rows: Profiles, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no model profile, no folder"):
+    with pytest.raises(ConfigError, match="no model profile, no folder") as refused:
         vllm_model.locate("lightonocr", None, rows, tmp_path)
+    assert "lightonocr-2-1b" in refused.value.advice and "generic" not in refused.value.advice
     with pytest.raises(ConfigError, match="is no model profile"):
         vllm_model.locate(str(TINY), "nonsense", rows, tmp_path)
 

@@ -36,9 +36,14 @@ def locate(wanted: str | None, profile: str | None, profiles: Profiles, models: 
     row = profiles.model(wanted)
     if row is None and (folder := Path(wanted)).is_dir():
         return chosen or profiles.model_of(_architecture(folder)), folder
+    if row is not None and not row.repository:
+        raise ConfigError(
+            f"engine.model = {wanted!r}: that profile names no files",
+            f"Set engine.model to the model's folder or Hugging Face id, and engine.model_profile = {wanted!r}.",
+        )
     repository = row.repository if row else wanted
     if "/" not in repository or wanted.startswith(("/", ".")):
-        names = ", ".join(row.name for row in profiles.models)
+        names = ", ".join(row.name for row in profiles.models if row.repository)
         raise ConfigError(
             f"engine.model = {wanted!r} is no model profile, no folder on this machine and no Hugging Face id",
             f"Profiles are: {names}.",
