@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
 import os
-import resource
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -78,8 +76,7 @@ class VllmEngine:
     async def start(self) -> EngineInfo:
         """Load the model and read the golden page, alone and at full concurrency.
 
-        A model that can't be compiled, or reads wrongly then, or dies of it, is tried with less of it compiled, with a
-        warning.
+        A model that can't be compiled, reads wrongly then or dies of it is tried with less compiled, with a warning.
 
         Raises:
             EngineUnusable: it can't run here; says why and what to do.
@@ -120,17 +117,10 @@ class VllmEngine:
             return None
         try:
             called = await self._process.call("inboxd_memory")
-        except EngineLost:
+        except (EngineLost, CallFailed) as error:
+            log.warning("vLLM does not tell of its memory", because=error.what)
             return None
-        except CallFailed as failed:
-            log.warning("vLLM does not tell of its memory", because=failed.what)
-            return None
-        sample = MemorySample(
-            host_rss=sum(map(_resident, (os.getpid(), *self._pids))),
-            kv_used=called.kv_used,
-            preemptions=called.preemptions,
-            **called.answers[0],
-        )
+        sample = MemorySample(kv_used=called.kv_used, preemptions=called.preemptions, **called.answers[0])
         gpu = await asyncio.to_thread(gpus.memory, self._plan.gpus[0].uuid) if self._plan.gpus else None
         if gpu is None:
             return sample
@@ -257,12 +247,4 @@ def _on_grid(pixels: np.ndarray, grid: int) -> np.ndarray:
     """Pixels as the model's processor takes them without a resize: padded white to its grid."""
     height, width = pixels.shape[:2]
     rows, columns = -height % grid, -width % grid
-    if rows or columns:
-        return np.pad(pixels, ((0, rows), (0, columns), (0, 0)), constant_values=255)
-    return pixels
-
-
-def _resident(pid: int) -> int:
-    with contextlib.suppress(OSError):  # it died just now
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize()
-    return 0
+    return np.pad(pixels, ((0, rows), (0, columns), (0, 0)), constant_values=255) if rows or columns else pixels
