@@ -308,7 +308,7 @@ class EngineInfo:
 class MemorySample:
     """Memory of one engine at one moment, in bytes; None where it has no such figure."""
 
-    host_rss: int
+    host_rss: int = 0  # of every process of ours; the vitals fill it in, no engine need
     gpu_total: int | None = None
     gpu_used: int | None = None
     gpu_reserved: int | None = None

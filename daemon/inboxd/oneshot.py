@@ -23,15 +23,17 @@ HEAD = 4096
 
 
 async def read_once(
-    settings: Settings, files: Sequence[Path], on_page: Callable[[Path, int, int], None]
+    settings: Settings, files: Sequence[Path], on_page: Callable[[Path, int, int], None], logs: Path
 ) -> AsyncIterator[Reading | Refused]:
     """Read files in order, each as soon as it is through; `on_page(file, done, pages)` after every page.
+
+    The engine's log goes to the folder `logs`.
 
     Raises:
         EngineUnusable: the engine can't run here.
         EngineLost: it died.
     """
-    engine = registry.create(settings)
+    engine = registry.create(settings, logs)
     limits = engine.limits
     pool = RenderPool(settings.render, settings.render_workers, limits.longest_edge, limits.grid)
     await pool.start()

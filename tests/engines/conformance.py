@@ -109,7 +109,7 @@ class Conformance:
 
     def test_memory_is_a_sample_or_none(self, engine: Engine, loop: asyncio.Runner) -> None:
         sample = loop.run(engine.memory())
-        assert sample is None or (isinstance(sample, MemorySample) and sample.host_rss > 1_000_000)
+        assert sample is None or isinstance(sample, MemorySample)
 
     def test_its_life(self) -> None:
         """Closed, it reads nothing; closing is idempotent, and after it a new life is possible."""

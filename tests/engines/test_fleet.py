@@ -61,7 +61,7 @@ class Held:
         return PageText(str(self.places))
 
     async def memory(self) -> MemorySample | None:
-        return MemorySample(host_rss=10, gpu_used=self.places, kv_used=self.places / 10) if self.open else None
+        return MemorySample(gpu_used=self.places, kv_used=self.places / 10) if self.open else None
 
     async def relieve(self) -> str:
         return f"{self.places} freed"
@@ -139,7 +139,7 @@ def test_a_lost_engine_takes_only_its_own_pages_along_and_comes_back() -> None:
             await asyncio.sleep(0)
         assert fleet.limits.pages_in_flight == 3
         assert fleet.missing == "1 of 2 engines: GPU 0: no such card"
-        assert (await fleet.memory()) == MemorySample(host_rss=10, gpu_used=3, kv_used=0.3)
+        assert (await fleet.memory()) == MemorySample(gpu_used=3, kv_used=0.3)
         well.go.set()
         outcomes = await asyncio.gather(*under_way)
         died = PageFailure("the engine on GPU 0 was lost: it fell over", died=True)
@@ -286,7 +286,7 @@ def test_one_that_hangs_keeps_no_sample_from_the_others(monkeypatch: pytest.Monk
     async def look() -> None:
         fleet = fleet_of(Mute(2), Held(6))
         await fleet.start()
-        assert await fleet.memory() == MemorySample(host_rss=10, gpu_used=6, kv_used=0.6)
+        assert await fleet.memory() == MemorySample(gpu_used=6, kv_used=0.6)
         await fleet.close()
 
     monkeypatch.setattr(fleets, "SAMPLE_S", 0.05)
@@ -299,7 +299,7 @@ def test_memory_adds_up_and_the_fullest_cache_counts() -> None:
         assert await fleet.memory() is None
         await fleet.start()
         sample = await fleet.memory()
-        assert sample == MemorySample(host_rss=20, gpu_used=8, kv_used=0.6)
+        assert sample == MemorySample(gpu_used=8, kv_used=0.6)
         assert await fleet.relieve() == "2 freed; 6 freed"
 
     asyncio.run(look())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -105,6 +107,15 @@ def test_one_engine_for_each_card(tmp_path: Path) -> None:
     assert len({plan.log for plan in plans}) == 2
 
 
+def test_the_models_lie_in_the_state_folder_wherever_the_logs_go(tmp_path: Path) -> None:
+    vllm_model.fetched(tmp_path / "models", "some/model").mkdir(parents=True)
+    wanted = Settings(state=str(tmp_path), engine=Engine(model="some/model", model_profile="generic"))
+    for logs, lies in ((None, tmp_path), (tmp_path / "aside", tmp_path / "aside")):
+        (plan,) = vllm_plan.plans(wanted, Detected((gpu(),)), logs)
+        assert plan.folder.parent == tmp_path / "models"
+        assert plan.log.parent == lies
+
+
 def test_tensor_parallel_over_more_cards_than_there_are_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="tensor_parallel = 2, but this machine has 1 usable GPU\n"):
         vllm_plan.plans(settings(tmp_path, tensor_parallel=2), Detected((gpu(),)))
@@ -154,6 +165,7 @@ def test_what_misreads_when_compiled_is_tried_with_less_compiled(tmp_path: Path)
     assert plan.ways == (Way.DECODER, Way.NOTHING)
     towers = replace(plan, profile=msgspec.structs.replace(plan.profile, compile_vision=True))
     assert towers.ways == (Way.ALL, Way.DECODER, Way.NOTHING)
+    assert replace(towers, shape=None).ways == (Way.DECODER, Way.NOTHING), "a model of other parts"
     assert not arguments(plan, (gpu(),), Way.ALL)["enforce_eager"]
     assert arguments(plan, (gpu(),), Way.NOTHING)["enforce_eager"]
 
@@ -203,9 +215,45 @@ def test_a_model_that_is_not_here_says_how_to_bring_it(
         vllm_model.locate(None, None, rows, tmp_path)
 
 
+def test_a_folder_that_is_closed_to_us_is_not_taken_for_empty(
+    rows: Profiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models, hub = tmp_path / "state" / "models", tmp_path / "hub"
+    really = Path.is_dir
+
+    def closed(path: Path) -> bool:  # as to anybody but root
+        if models in path.parents:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return really(path)
+
+    monkeypatch.setattr(Path, "is_dir", closed)
+    monkeypatch.setenv("HF_HUB_CACHE", str(hub))
+    with pytest.raises(EngineUnusable, match=r"can't be seen: .*/state/models/lightonai.*: Permission denied"):
+        vllm_model.locate(None, None, rows, models)
+    snapshot = hub / "models--lightonai--LightOnOCR-2-1B" / "snapshots" / "c0ffee"
+    snapshot.mkdir(parents=True)
+    assert vllm_model.locate(None, None, rows, models)[1] == snapshot
+
+
+@pytest.mark.parametrize("name", ["generic", "our-model"])
+def test_a_profile_without_files_says_how_to_name_them(tmp_path: Path, name: str) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text(
+        '[[model]]\nname = "our-model"\nlongest_edge = 1280\ngrid = 28\ntemperatures = [0.1]\nmax_tokens = 4096\n'
+        'context = 8192\ntypical = 600\ndialect = "plain"\n'
+    )
+    rows = profiles.load(str(own))
+    with pytest.raises(ConfigError, match="names no files") as refused:
+        vllm_model.locate(name, None, rows, tmp_path)
+    assert f"engine.model_profile = '{name}'" in refused.value.advice
+    row, folder = vllm_model.locate(str(TINY), name, rows, tmp_path)  # as it advises
+    assert (row.name, folder) == (name, TINY)
+
+
 def test_a_name_that_means_nothing_is_a_wrong_setting(rows: Profiles, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no model profile, no folder"):
+    with pytest.raises(ConfigError, match="no model profile, no folder") as refused:
         vllm_model.locate("lightonocr", None, rows, tmp_path)
+    assert "lightonocr-2-1b" in refused.value.advice and "generic" not in refused.value.advice
     with pytest.raises(ConfigError, match="is no model profile"):
         vllm_model.locate(str(TINY), "nonsense", rows, tmp_path)
 

@@ -19,7 +19,7 @@ import conformance
 import pages
 import tiny
 
-from inboxd.engines import vllm_golden
+from inboxd.engines import vllm_golden, vllm_local, vllm_plan
 from inboxd.engines.protocol import Engine
 from inboxd.errors import EngineLost, EngineUnusable
 from inboxd.model import PageText
@@ -125,6 +125,26 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_a_worker_that_fails_is_told_and_costs_no_page(loop: asyncio.Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """vLLM reports what a worker's method raises as a plain Exception."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tiny.HERE), os.environ.get("PYTHONPATH", "")]))
+    sick = {"worker_extension_cls": "sick.SickWorker"}
+    monkeypatch.setattr(vllm_local, "arguments", lambda *given: vllm_plan.arguments(*given) | sick)
+    engine = tiny.engine()
+
+    async def live() -> None:
+        await engine.start()
+        try:
+            assert await engine.memory() is None
+            assert "the worker fell over" in await tiny.relieve(engine)
+            reading = await engine.read(vllm_golden.page(28))
+            assert isinstance(reading, PageText) and vllm_golden.wrong(reading) is None
+        finally:
+            await engine.close()
+
+    loop.run(live())
 
 
 def test_a_page_that_runs_past_its_limit_says_so(loop: asyncio.Runner) -> None:

@@ -22,7 +22,7 @@ def engine(settings: config.Settings, start: bool) -> Iterator[Finding]:
 
     try:
         choice = registry.choose(settings)
-        built = registry.create(settings)
+        registry.create(settings)
     except InboxdError as error:
         yield Finding(Level.FAIL, "engine", error.what, error.advice)
         return
@@ -31,7 +31,8 @@ def engine(settings: config.Settings, start: bool) -> Iterator[Finding]:
         return
     begun = time.monotonic()
     try:
-        info, missing = asyncio.run(_started(built))
+        with registry.logs_aside() as logs:
+            info, missing = asyncio.run(_started(registry.create(settings, logs)))
     except InboxdError as error:
         yield Finding(Level.FAIL, "engine start", error.what, error.advice)
     else:

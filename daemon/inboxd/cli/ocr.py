@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import click
-import msgspec
 
 from inboxd import config as configuration
 from inboxd.cli import given
@@ -39,13 +38,13 @@ def ocr(files: Sequence[Path], config: Path | None, format: Format, beside: bool
             raise InboxdError(f"{shown(file)} is not a file", "Name PDFs or images.")
     settings = given.settings_or_defaults(config)
     import asyncio
-    import tempfile
 
     from inboxd import logs
+    from inboxd.engines import registry
 
     logs.configure("warning")
-    with tempfile.TemporaryDirectory(prefix="inboxd-ocr-") as own, _progress() as on_page:
-        refused = asyncio.run(_read(msgspec.structs.replace(settings, state=own), files, format, beside, on_page))
+    with registry.logs_aside() as aside, _progress() as on_page:
+        refused = asyncio.run(_read(settings, files, format, beside, on_page, aside))
     return Exit.FAILED if refused else Exit.OK
 
 
@@ -63,13 +62,14 @@ async def _read(
     format: Format,
     beside: bool,
     on_page: OnPage,
+    logs: Path,
 ) -> int:
     """Read all, in order; how many were refused."""
     from inboxd import formats, oneshot
 
     refused = 0
     todo = iter(files)
-    async for result in oneshot.read_once(settings, files, on_page):
+    async for result in oneshot.read_once(settings, files, on_page, logs):
         file = next(todo)
         if not isinstance(result, Reading):
             say(f"inboxd: {shown(file)}: {one_line(result.reason)}", error=True)

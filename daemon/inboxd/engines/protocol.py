@@ -53,7 +53,7 @@ class Engine(Protocol):
         ...
 
     async def memory(self) -> MemorySample | None:
-        """Memory figures now, or None where the engine holds none of this host's."""
+        """What only the engine can tell of its memory now, or None; the daemon sums the resident memory itself."""
         ...
 
     async def close(self) -> None:

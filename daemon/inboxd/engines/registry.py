@@ -6,17 +6,21 @@ the factory takes the Settings and returns an Engine. Built-in names cannot be t
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inboxd import gpus
-from inboxd.errors import ConfigError, EngineUnusable
+from inboxd.errors import ConfigError, EngineLost, EngineUnusable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from inboxd.config import Settings
     from inboxd.engines.protocol import Engine
@@ -85,8 +89,8 @@ def choose(settings: Settings) -> Choice:
     return choice
 
 
-def create(settings: Settings) -> Engine:
-    """Build the engine that `choose` names, not yet started.
+def create(settings: Settings, logs: Path | None = None) -> Engine:
+    """Build the engine that `choose` names, not yet started. If it keeps a log, then in `logs`, or in the state folder.
 
     Raises:
         ConfigError: no engine has that name.
@@ -101,7 +105,26 @@ def create(settings: Settings) -> Engine:
     missing = [package for package in builtin.needs if find_spec(package) is None]
     if missing:
         raise EngineUnusable(f"the engine {name!r} needs {' and '.join(missing)}, not installed here", builtin.remedy)
-    return _factory(name, builtin.target, builtin.remedy)(settings)
+    factory = _factory(name, builtin.target, builtin.remedy)
+    return factory(settings, logs) if name == VLLM and logs is not None else factory(settings)
+
+
+@contextmanager
+def logs_aside() -> Iterator[Path]:
+    """A folder for the log of an engine that a command starts: in the state folder lies the daemon's own.
+
+    It goes with the command, unless the engine failed: the error may name the log.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="inboxd-log-"))
+    failed = False
+    try:
+        yield folder
+    except (EngineUnusable, EngineLost):
+        failed = True
+        raise
+    finally:
+        if not failed or not any(folder.iterdir()):
+            shutil.rmtree(folder)
 
 
 def _automatic(detected: Detected, vllm: bool) -> Choice:
@@ -113,10 +136,10 @@ def _automatic(detected: Detected, vllm: bool) -> Choice:
     return Choice(VLLM, f"{gpu} and the package vllm are there")
 
 
-def _factory(name: str, target: str, advice: str) -> Callable[[Settings], Engine]:
+def _factory(name: str, target: str, advice: str) -> Callable[..., Engine]:
     module, _, attribute = target.partition(":")
     try:
-        factory: Callable[[Settings], Engine] = getattr(import_module(module), attribute)
+        factory: Callable[..., Engine] = getattr(import_module(module), attribute)
         return factory
     except (ImportError, AttributeError) as error:
         raise EngineUnusable(f"the engine {name!r} cannot be imported: {error}", advice) from error

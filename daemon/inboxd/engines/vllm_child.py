@@ -21,9 +21,6 @@ import numpy as np
 
 from inboxd.engines import vllm_wire as wire
 
-_FAILURES = (RuntimeError, ValueError, TypeError, OSError, ImportError, AttributeError, LookupError, AssertionError)
-"""What vLLM, torch and transformers raise when a model, a setting or a GPU is not to their liking."""
-
 
 class Child:
     """The daemon's vLLM, from the order to start to the last answer."""
@@ -59,23 +56,26 @@ class Child:
                 self._engine.shutdown()
 
     def _begin(self, number: int, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(self._unless_dead(work))
+        task = asyncio.create_task(self._answered(number, work))
         self._work[number] = task
         task.add_done_callback(lambda _: self._work.pop(number))
 
-    async def _unless_dead(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _answered(self, number: int, work: Coroutine[Any, Any, None]) -> None:
+        """Do the work; whatever becomes of it, the daemon is told, for it waits as long as it takes."""
         from vllm.v1.engine.exceptions import EngineDeadError
 
         try:
             await work
         except EngineDeadError as error:
             wire.send(self._writer, wire.Dead(str(error)))
+        except Exception as error:  # noqa: BLE001 - a failed method of a worker is a plain Exception in vLLM
+            wire.send(self._writer, wire.Failed(number, f"vLLM failed: {type(error).__name__}: {error}"))
 
     async def _start(self, order: wire.Start) -> None:
         try:
             self._engine = _build(order.arguments, self)
             pairs = await self._engine.collective_rpc("inboxd_pids")
-        except _FAILURES as error:
+        except Exception as error:  # noqa: BLE001 - vLLM, torch and transformers raise what they like
             wire.send(self._writer, wire.Unusable(f"{type(error).__name__}: {error}"))
             return
         cache = self._engine.vllm_config.cache_config

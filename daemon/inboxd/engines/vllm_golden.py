@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import difflib
+from collections.abc import Awaitable, Callable
 from importlib import resources
 
 import cv2
 import numpy as np
 
+from inboxd.engines.protocol import Limits
 from inboxd.errors import EngineUnusable
 from inboxd.model import PageFailure, PageImage, PageText
 
@@ -24,6 +27,28 @@ LIKENESS = 0.95
 
 MAX_TOKENS = 400
 """A model that loops is told from one that reads without waiting for its longest output."""
+
+
+async def misread(
+    read: Callable[[PageImage], Awaitable[PageText | PageFailure]], limits: Limits, *, known: bool
+) -> str | None:
+    """What is wrong with the golden page, read alone and then as often as pages will be in flight; None if nothing is.
+
+    Read alone also where no model is expected to know it (`known`): the first page loads the model's processor, which
+    vLLM else does on each of its threads at once, a minute long.
+
+    Raises:
+        EngineLost: what `read` raises.
+    """
+    golden = page(limits.grid)
+    for times in (1, limits.pages_in_flight):
+        answers = await asyncio.gather(*(read(golden) for _ in range(times)))
+        if not known:
+            return None
+        reasons = [reason for answer in answers if (reason := wrong(answer)) is not None]
+        if reasons:
+            return f"{len(reasons)} of {times} times {reasons[0]}" if times > 1 else reasons[0]
+    return None
 
 
 def page(grid: int) -> PageImage:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
 import os
-import resource
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +20,7 @@ from inboxd.engines import vllm_wire as wire
 from inboxd.engines.fleet import Fleet
 from inboxd.engines.protocol import Limits
 from inboxd.engines.vllm_plan import Plan, Way, arguments, plans
-from inboxd.engines.vllm_process import VllmProcess, environment
+from inboxd.engines.vllm_process import CallFailed, VllmProcess, environment, open_log
 from inboxd.errors import EngineLost, EngineUnusable
 from inboxd.gpus import Gpu
 from inboxd.model import EngineInfo, MemorySample, PageFailure, PageImage, PageText
@@ -37,15 +35,17 @@ HANGS = 0.9
 log = structlog.get_logger(__name__)
 
 
-def create(settings: Settings) -> Engine:
+def create(settings: Settings, logs: Path | None = None) -> Engine:
     """One engine for each GPU, behind one that shares the pages out where there are several, or should be.
+
+    What vLLM says is written to the folder `logs`, or to the state folder.
 
     Raises:
         ConfigError: a profile or model name means nothing, or tensor parallelism wants more GPUs than there are.
         EngineUnusable: no usable GPU, or the model is not on this machine.
     """
     found = gpus.detect()
-    engines = {plan.name: VllmEngine(plan) for plan in plans(settings, found)}
+    engines = {plan.name: VllmEngine(plan) for plan in plans(settings, found, logs)}
     # What is wrong with a GPU that was hidden from us is not our trouble.
     absent = found.trouble if found.gpus and "CUDA_VISIBLE_DEVICES" not in os.environ else ()
     if len(engines) + len(absent) == 1:
@@ -76,7 +76,7 @@ class VllmEngine:
     async def start(self) -> EngineInfo:
         """Load the model and read the golden page, alone and at full concurrency.
 
-        A model that reads wrongly, or dies of it, when compiled is tried with less of it compiled, with a warning.
+        A model that can't be compiled, reads wrongly then or dies of it is tried with less compiled, with a warning.
 
         Raises:
             EngineUnusable: it can't run here; says why and what to do.
@@ -85,21 +85,19 @@ class VllmEngine:
             return self._info
         after_death = self._lost
         await self.close()
-        if not after_death:
-            self._plan.log.parent.mkdir(parents=True, exist_ok=True)
-            self._plan.log.write_bytes(b"")
+        open_log(self._plan.log, keep=after_death)
         ready = await asyncio.to_thread(vllm_start.check, self._plan, after_death=after_death)
         ways = self._plan.ways
         for way in ways:
             started = await self._load(ready, way)
-            reason = await self._misread()
+            reason = await self._trouble(way)
             if reason is None:
                 self._info = self._described(started.kv_tokens, way)
                 log.info("vLLM is tuned", **self._info.details)
                 return self._info
             await self.close()
             if way is not ways[-1]:
-                log.warning("the compiled model reads wrongly: trying with less compiled", was=way.name, because=reason)
+                log.warning("the compiled model does not work: trying with less compiled", was=way.name, because=reason)
         raise EngineUnusable(
             f"the model does not read the test page: {reason}",
             f"{vllm_start.pair()} may not fit each other or this model; inboxd[vllm] installs a tested pair.",
@@ -114,19 +112,15 @@ class VllmEngine:
         return await self._read(page, attempt, self._plan.model.max_tokens)
 
     async def memory(self) -> MemorySample | None:
-        """The allocator's figures from the engine's process, the GPU's from NVML; None while it isn't running."""
+        """The allocator's figures from the engine's process, the GPU's from NVML; None where the process has none."""
         if self._process is None or self._lost:
             return None
         try:
             called = await self._process.call("inboxd_memory")
-        except EngineLost:
+        except (EngineLost, CallFailed) as error:
+            log.warning("vLLM does not tell of its memory", because=error.what)
             return None
-        sample = MemorySample(
-            host_rss=sum(map(_resident, (os.getpid(), *self._pids))),
-            kv_used=called.kv_used,
-            preemptions=called.preemptions,
-            **called.answers[0],
-        )
+        sample = MemorySample(kv_used=called.kv_used, preemptions=called.preemptions, **called.answers[0])
         gpu = await asyncio.to_thread(gpus.memory, self._plan.gpus[0].uuid) if self._plan.gpus else None
         if gpu is None:
             return sample
@@ -146,7 +140,10 @@ class VllmEngine:
         """Give the allocator's cached blocks back to the driver."""
         if self._process is None:
             return "the engine is not running"
-        freed = sum((await self._process.call("inboxd_relieve")).answers)
+        try:
+            freed = sum((await self._process.call("inboxd_relieve")).answers)
+        except (EngineLost, CallFailed) as error:
+            return f"gave no GPU memory back: {error.what}"
         return f"gave {freed / 2**20:.0f} MiB of cached GPU memory back"
 
     async def close(self) -> None:
@@ -163,8 +160,6 @@ class VllmEngine:
             reply = await process.start(wire.Start(arguments(plan, ready, way)))
             if isinstance(reply, wire.Unusable):
                 raise vllm_start.explained(reply.error, plan)
-            if way is Way.ALL:
-                await process.call("inboxd_compile_vision")
         except EngineLost as error:
             await process.close()
             raise vllm_start.explained(error.what, plan) from error
@@ -175,25 +170,19 @@ class VllmEngine:
         self._limits = plan.limits(reply.kv_tokens)
         return reply
 
-    async def _misread(self) -> str | None:
-        """What is wrong with the golden page, read alone and then as often as pages will be in flight.
-
-        Alone also where no model is expected to read it: the first page loads the model's processor, which vLLM
-        else does on each of its threads at once, a minute long.
-        """
-        page = vllm_golden.page(self._limits.grid)
-        for times in (1, self._limits.pages_in_flight):
-            reads = (self._read(page, 1, vllm_golden.MAX_TOKENS) for _ in range(times))
-            try:
-                answers = await asyncio.gather(*reads)
-            except EngineLost as lost:
-                return f"{lost.what}: {vllm_start.last_words(self._plan.log) or 'it left no last words'}"
-            if not self._plan.model.golden:
-                return None
-            wrong = [reason for answer in answers if (reason := vllm_golden.wrong(answer)) is not None]
-            if wrong:
-                return f"{len(wrong)} of {times} times {wrong[0]}" if times > 1 else wrong[0]
-        return None
+    async def _trouble(self, way: Way) -> str | None:
+        """Why the engine is of no use so; None if it reads."""
+        assert self._process is not None
+        try:
+            if way is Way.ALL:
+                await self._process.call("inboxd_compile_vision")
+            return await vllm_golden.misread(
+                lambda page: self._read(page, 1, vllm_golden.MAX_TOKENS), self._limits, known=self._plan.model.golden
+            )
+        except CallFailed as failed:
+            return failed.what
+        except EngineLost as lost:
+            return f"{lost.what}: {vllm_start.last_words(self._plan.log) or 'it left no last words'}"
 
     async def _read(self, page: PageImage, attempt: int, max_tokens: int) -> PageText | PageFailure:
         if self._process is None or self._lost:
@@ -258,12 +247,4 @@ def _on_grid(pixels: np.ndarray, grid: int) -> np.ndarray:
     """Pixels as the model's processor takes them without a resize: padded white to its grid."""
     height, width = pixels.shape[:2]
     rows, columns = -height % grid, -width % grid
-    if rows or columns:
-        return np.pad(pixels, ((0, rows), (0, columns), (0, 0)), constant_values=255)
-    return pixels
-
-
-def _resident(pid: int) -> int:
-    with contextlib.suppress(OSError):  # it died just now
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize()
-    return 0
+    return np.pad(pixels, ((0, rows), (0, columns), (0, 0)), constant_values=255) if rows or columns else pixels

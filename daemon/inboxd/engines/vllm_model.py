@@ -36,20 +36,34 @@ def locate(wanted: str | None, profile: str | None, profiles: Profiles, models: 
     row = profiles.model(wanted)
     if row is None and (folder := Path(wanted)).is_dir():
         return chosen or profiles.model_of(_architecture(folder)), folder
+    if row is not None and not row.repository:
+        raise ConfigError(
+            f"engine.model = {wanted!r}: that profile names no files",
+            f"Set engine.model to the model's folder or Hugging Face id, and engine.model_profile = {wanted!r}.",
+        )
     repository = row.repository if row else wanted
     if "/" not in repository or wanted.startswith(("/", ".")):
-        names = ", ".join(row.name for row in profiles.models)
+        names = ", ".join(row.name for row in profiles.models if row.repository)
         raise ConfigError(
             f"engine.model = {wanted!r} is no model profile, no folder on this machine and no Hugging Face id",
             f"Profiles are: {names}.",
         )
-    found = next((folder for folder in _places(models, repository) if folder.is_dir()), None)
-    if found is None:
+    closed = None
+    for folder in _places(models, repository):
+        try:
+            if folder.is_dir():
+                return chosen or row or profiles.model_of(_architecture(folder)), folder
+        except PermissionError as error:
+            closed = f"{folder}: {error.strerror}"
+    if closed is not None:
         raise EngineUnusable(
-            f"the model {repository} is not on this machine: it is neither in {models} nor in Hugging Face's cache",
-            f"Bring it with: inboxd fetch-model {wanted}\nor set engine.model to a folder that holds it.",
+            f"whether the model {repository} is on this machine can't be seen: {closed}",
+            "Run this as the daemon's user or as root: sudo inboxd ...\nor set engine.model to a folder open to you.",
         )
-    return chosen or row or profiles.model_of(_architecture(found)), found
+    raise EngineUnusable(
+        f"the model {repository} is not on this machine: it is neither in {models} nor in Hugging Face's cache",
+        f"Bring it with: inboxd fetch-model {wanted}\nor set engine.model to a folder that holds it.",
+    )
 
 
 def trouble(folder: Path) -> str | None:

@@ -74,10 +74,14 @@ class Plan:
 
     @property
     def ways(self) -> tuple[Way, ...]:
-        """The way that the profile asks for first, then those with less compiled."""
+        """The way that the profile asks for first, then those with less compiled.
+
+        The vision tower is only compiled in a model that is known to have LightOnOCR's.
+        """
         if not self.profile.cuda_graphs:
             return (Way.NOTHING,)
-        return (Way.ALL, Way.DECODER, Way.NOTHING) if self.profile.compile_vision else (Way.DECODER, Way.NOTHING)
+        tower = self.profile.compile_vision and self.shape is not None
+        return (Way.ALL, Way.DECODER, Way.NOTHING) if tower else (Way.DECODER, Way.NOTHING)
 
     def limits(self, kv_tokens: int | None = None) -> Limits:
         """How the engine wants to be fed; with the KV capacity that it reported once it has started."""
@@ -113,8 +117,10 @@ def sizes(
     return Sizes(prompt, capacity.micro_batch(profile.batched_tokens, image), kv_tokens, window, expected)
 
 
-def plans(settings: Settings, detected: Detected | None = None) -> tuple[Plan, ...]:
+def plans(settings: Settings, detected: Detected | None = None, logs: Path | None = None) -> tuple[Plan, ...]:
     """One plan for each engine: one engine for each GPU, or for each group of `engine.tensor_parallel` GPUs.
+
+    `logs` is the folder for what vLLM says, the state folder unless given.
 
     Raises:
         ConfigError: a profile or model name means nothing, or tensor parallelism wants more GPUs than there are.
@@ -125,7 +131,7 @@ def plans(settings: Settings, detected: Detected | None = None) -> tuple[Plan, .
         settings.engine.model, settings.engine.model_profile, rows, settings.state_dir / "models"
     )
     shape = vllm_model.shape(folder) or rows.shapes.get(model.shape)
-    logs = settings.state_dir
+    logs = logs or settings.state_dir
     if cpu_build():
         profile = rows.gpu(settings.engine.gpu_profile or "cpu")
         return (Plan(model, folder, profile, shape, (), logs / "vllm.log"),)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from inboxd.engines import vllm_wire as wire
-from inboxd.errors import EngineLost
+from inboxd.errors import EngineLost, EngineUnusable, InboxdError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,6 +32,10 @@ CLOSING_S = 10.0
 """How long vLLM may take to end by itself."""
 
 _ALLOCATOR = {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}
+
+
+class CallFailed(InboxdError):
+    """A method of the workers failed; the engine lives on."""
 
 
 class VllmProcess:
@@ -100,16 +104,19 @@ class VllmProcess:
         """Call a method of `InboxdWorker` in every worker.
 
         Raises:
+            CallFailed: it failed in one of them.
             EngineLost: as `read`.
         """
         self._check()
         number, answer = self._expect()
         wire.send(self._writer, wire.Call(number, method, arguments))
         try:
-            called: wire.Called = await answer
+            reply: wire.Called | wire.Failed = await answer
         finally:
             self._waiting.pop(number, None)
-        return called
+        if isinstance(reply, wire.Failed):
+            raise CallFailed(f"{method}: {reply.reason}")
+        return reply
 
     async def close(self) -> None:
         """End the process and all that it started; calls in flight raise EngineLost."""
@@ -162,7 +169,7 @@ class VllmProcess:
 
 
 def environment(gpus: str | None, log: Path) -> dict[str, str]:
-    """What vLLM reads from its environment; `gpus` as CUDA_VISIBLE_DEVICES wants them."""
+    """What vLLM reads from its environment; `gpus` as CUDA_VISIBLE_DEVICES wants them, `log` as `open_log` left it."""
     ours = {
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
@@ -181,9 +188,12 @@ def environment(gpus: str | None, log: Path) -> dict[str, str]:
     return ours
 
 
-def _logging(log: Path) -> Path:
-    """A logging configuration for vLLM's processes: all to `log`, errors to the daemon's stderr too."""
-    file = log.with_suffix(".logging.json")
+def open_log(log: Path, *, keep: bool) -> None:
+    """Have vLLM's processes write all to `log`, emptied first unless `keep`; errors to the daemon's stderr too.
+
+    Raises:
+        EngineUnusable: the log or the logging configuration beside it can't be written.
+    """
     handlers = {
         "file": {"class": "logging.FileHandler", "filename": str(log), "formatter": "plain", "level": "INFO"},
         "stderr": {"class": "logging.StreamHandler", "formatter": "plain", "level": "ERROR"},
@@ -195,5 +205,16 @@ def _logging(log: Path) -> Path:
         "handlers": handlers,
         "loggers": {"vllm": {"handlers": [*handlers], "level": "INFO", "propagate": False}},
     }
-    file.write_text(json.dumps(configuration))
-    return file
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.open("ab" if keep else "wb").close()
+        _logging(log).write_text(json.dumps(configuration))
+    except OSError as error:
+        raise EngineUnusable(
+            f"vLLM's log cannot be kept: {error.filename or log}: {error.strerror}",
+            "Give that file to the user that the daemon runs as, or remove it.",
+        ) from error
+
+
+def _logging(log: Path) -> Path:
+    return log.with_suffix(".logging.json")

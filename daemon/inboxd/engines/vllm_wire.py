@@ -84,7 +84,7 @@ class Answer(_Message, frozen=True):
 
 
 class Failed(_Message, frozen=True):
-    """A page was not read, for a reason of its own; `refused`: vLLM would not take it, now or later."""
+    """A page was not read or a call not carried out, and the engine lives; `refused`: vLLM never takes that page."""
 
     number: int
     reason: str

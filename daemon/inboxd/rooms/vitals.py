@@ -51,7 +51,7 @@ class Vitals:
         rss = sum(_rss(self._proc, pid) for pid in family(os.getpid(), self._proc))
         taken = Sample(
             at=time.monotonic(),
-            memory=replace(inside, host_rss=rss) if inside is not None else MemorySample(host_rss=rss),
+            memory=replace(inside or MemorySample(), host_rss=rss),
             pages=self._pulse.pages,
             in_flight=self._pulse.in_flight,
             pace=self._pulse.take_pace(),

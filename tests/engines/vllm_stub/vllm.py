@@ -1,0 +1,86 @@
+"""Stands in for vLLM in its process: starts at once, reads "text" from any page, fails at what FAKE_VLLM_FAILS names.
+
+One module under all the names that `inboxd.engines.vllm_child` imports. Put its folder on PYTHONPATH.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
+
+__path__: list[str] = []
+for _name in (
+    *("engine", "engine.arg_utils", "sampling_params", "v1", "v1.engine", "v1.engine.async_llm"),
+    *("v1.engine.exceptions", "v1.metrics", "v1.metrics.loggers"),
+):
+    sys.modules[f"vllm.{_name}"] = sys.modules[__name__]
+
+FAILS = os.environ.get("FAKE_VLLM_FAILS", "").split()
+ANSWERS = {
+    "inboxd_pids": (os.getpid(), os.getpid()),
+    "inboxd_memory": {"torch_reserved": 2},
+    "inboxd_relieve": 3 * 2**20,
+    "inboxd_compile_vision": 4,
+}
+
+
+class EngineDeadError(Exception):
+    pass
+
+
+class EngineGenerateError(Exception):
+    pass
+
+
+class StatLoggerBase:
+    pass
+
+
+class RequestOutputKind:
+    FINAL_ONLY = 2
+
+
+class AsyncEngineArgs:
+    def __init__(self, **_: Any) -> None:
+        pass
+
+
+class SamplingParams(AsyncEngineArgs):
+    pass
+
+
+class AsyncLLM:
+    output_handler = None
+    vllm_config = SimpleNamespace(cache_config=SimpleNamespace(num_gpu_blocks=100, block_size=16))
+
+    @classmethod
+    def from_engine_args(cls, *_: Any, **__: Any) -> AsyncLLM:
+        return cls()
+
+    @property
+    def renderer(self) -> AsyncLLM:
+        return self
+
+    async def collective_rpc(self, method: str, args: tuple[Any, ...] = ()) -> list[Any]:
+        if method in FAILS:  # in vLLM's own words, and of no other type
+            raise Exception(f"Call to collective_rpc method failed: no {method} here")
+        return [ANSWERS[method]]
+
+    async def render_cmpl_async(self, prompts: list[Any]) -> list[Any]:
+        if "render" in FAILS:
+            raise RuntimeError("the processor fell over")
+        return prompts
+
+    async def generate(self, *_: Any) -> AsyncIterator[Any]:
+        answer = SimpleNamespace(finish_reason="stop", token_ids=[1, 2], cumulative_logprob=-0.1)
+        metrics = SimpleNamespace(first_token_latency=0.1)
+        yield SimpleNamespace(outputs=[answer], prompt_token_ids=[1], metrics=metrics)
+
+    def get_tokenizer(self) -> Any:
+        return SimpleNamespace(apply_chat_template=lambda *_, **__: "", decode=lambda *_, **__: "text")
+
+    def shutdown(self) -> None:
+        pass
