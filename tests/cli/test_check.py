@@ -223,6 +223,14 @@ def test_the_installed_renderer_has_its_fonts() -> None:
     assert fonts.missing() == []
 
 
+def test_the_folder_that_one_looks_from_lends_no_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An administrator may well stand in an inbox, where anybody drops files."""
+    for module in ("pymupdf", "subprocess"):
+        (tmp_path / f"{module}.py").write_text("raise SystemExit(1)\n")
+    monkeypatch.chdir(tmp_path)
+    assert fonts.missing() == []
+
+
 def test_missing_glyphs_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     latin, twins = ("STSong-Light", "UniGB-UTF16-H", "GB1", "中文"), ("STSong-Light", "UniGB-UTF16-H", "GB1", "中中")
     blank = ("STSong-Light", "UniGB-UTF16-H", "GB1", "\u3000文")
