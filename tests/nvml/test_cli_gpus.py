@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 
 def test_it_shows_each_card_with_its_profile_and_rate(nvml: Any) -> None:
     nvml.is_a("gpu NVIDIA H200|143771|1000|9.0|0", "gpu NVIDIA A10|23028|500|8.6|0", "process 4194999|400")
@@ -52,8 +54,13 @@ def test_an_unknown_card_is_judged_by_memory_and_capability(nvml: Any) -> None:
     assert "too little memory" in small["refused"]
 
 
-def test_without_a_card_it_says_why(nvml: Any) -> None:
+def test_without_a_card_it_says_why(nvml: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     nvml.is_a("init 9")
     done = nvml.inboxd("gpus")
     assert done.returncode == 1
     assert "Driver Not Loaded" in done.stderr
+    nvml.is_a("gpu NVIDIA L4|23034|0|8.9|0")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    done = nvml.inboxd("gpus")
+    assert done.returncode == 1
+    assert "CUDA_VISIBLE_DEVICES hides" in done.stderr

@@ -31,7 +31,7 @@ def graphics(settings: config.Settings) -> Iterator[Finding]:
     detected = gpus.detect()
     needed = settings.engine.name == "vllm"
     if not detected.gpus:
-        why = "; ".join(detected.trouble) or "CUDA_VISIBLE_DEVICES hides them"
+        why = "; ".join(detected.trouble)
         if needed:
             advice = 'Install the NVIDIA driver, or set [engine] name = "cpu".'
             yield Finding(Level.FAIL, "GPU", f"the engine vllm needs one, but {why}", advice)
