@@ -96,6 +96,36 @@ def test_ocr_goes_on_after_a_file_that_cannot_be_read(process: Inboxd, config: P
     assert "\x1b" not in ended.err
 
 
+def test_ocr_goes_on_after_a_file_that_it_may_not_open(confined: Inboxd, config: Path, tmp_path: Path) -> None:
+    closed, shut = tmp_path / "closed.png", tmp_path / "shut"
+    closed.write_bytes(b"")
+    shut.mkdir()
+    (shut / "in.png").write_bytes(b"")
+    closed.chmod(0)
+    shut.chmod(0)
+    try:
+        ended = confined("ocr", closed, shut / "in.png", SAMPLES / "en_report.png", "--config", config)
+    finally:
+        shut.chmod(0o700)
+    assert ended.code == 1
+    assert ended.out.strip(), "the third is read"
+    for file in (closed, shut / "in.png"):
+        assert f"inboxd: {file}: cannot be read: Permission denied" in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_ignored_without_permission_to_the_ledger(confined: Inboxd, config: Path) -> None:
+    state = config.parent / "state"
+    state.mkdir(mode=0)
+    try:
+        ended = confined("ignored", "--config", config)
+    finally:
+        state.chmod(0o700)
+    assert ended.code == 78
+    assert "Permission denied" in ended.err and "daemon's user" in ended.err
+    assert "Traceback" not in ended.err
+
+
 def test_ocr_of_what_is_no_file(inboxd: Inboxd, config: Path, tmp_path: Path) -> None:
     for wrong in (tmp_path, tmp_path / "nonesuch.pdf"):
         ended = inboxd("ocr", wrong, "--config", config)

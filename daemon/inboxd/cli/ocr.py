@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
 import click
@@ -35,8 +35,9 @@ def ocr(files: Sequence[Path], config: Path | None, format: Format, beside: bool
     writes beside a file never replaces anything.
     """
     for file in files:
-        if not file.is_file():
-            raise InboxdError(f"{shown(file)} is not a file", "Name PDFs or images.")
+        with suppress(OSError):  # what may not even be looked at is refused when its turn comes
+            if not file.is_file():
+                raise InboxdError(f"{shown(file)} is not a file", "Name PDFs or images.")
     settings = given.settings_or_defaults(config)
     import asyncio
     import tempfile
