@@ -46,9 +46,12 @@ def test_it_puts_everything_in_place_and_a_second_time_nothing(
 
 def test_it_keeps_a_configuration_that_is_there(tmp_path: Path) -> None:
     install(tmp_path, inbox=[Path("/srv/scans")])
-    with pytest.raises(UsageError, match="there already"):
-        install(tmp_path, inbox=[Path("/srv/other")])
+    with pytest.raises(UsageError, match=r"there already, and does not name /srv/other$"):
+        install(tmp_path, inbox=[Path("/srv/scans"), Path("/srv/other")])
     file = tmp_path / "etc/inboxd/inboxd.toml"
+    before = file.read_bytes()
+    install(tmp_path, inbox=[Path("/srv/scans/")])  # as `init` may have written it
+    assert file.read_bytes() == before
     file.write_text('state = "/mnt/fast/inboxd"\n[[inbox]]\npath = "/srv/b"\noutput_dir = "/srv/text"\n')
     install(tmp_path)
     opened = (tmp_path / "etc/systemd/system/inboxd.service.d/10-folders.conf").read_text()
