@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,13 @@ def test_ignored_without_permission_to_the_ledger(confined: Inboxd, config: Path
     assert ended.code == 78
     assert "Permission denied" in ended.err and "daemon's user" in ended.err
     assert "Traceback" not in ended.err
+
+
+def test_ocr_without_renderers_is_70(inboxd: Inboxd, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    ended = inboxd("ocr", SAMPLES / "en_report.png", "--config", config)
+    assert ended.code == 70
+    assert "no render process can be started" in ended.err
 
 
 def test_ocr_of_what_is_no_file(inboxd: Inboxd, config: Path, tmp_path: Path) -> None:
