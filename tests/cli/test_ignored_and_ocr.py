@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import sys
 from pathlib import Path
 
@@ -79,12 +80,18 @@ def test_ocr_prints_the_text(process: Inboxd, config: Path, form: str) -> None:
 def test_ocr_writes_beside_and_over_nothing(process: Inboxd, config: Path, tmp_path: Path) -> None:
     file = tmp_path / "letter.png"
     file.write_bytes((SAMPLES / "en_report.png").read_bytes())
+    file.chmod(0o754)
+    if os.geteuid() == 0:
+        os.chown(file, 12345, 23456)
     (tmp_path / "letter.png.md").write_text("mine")
     ended = process("ocr", file, "--beside", "--format", "md", "--config", config)
     assert ended.code == 0, ended.err
     assert ended.out == f"{tmp_path}/letter.png.2.md\n"
     assert (tmp_path / "letter.png.md").read_text() == "mine"
     assert (tmp_path / "letter.png.2.md").read_text()
+    original, output = file.stat(), (tmp_path / "letter.png.2.md").stat()
+    assert (output.st_uid, output.st_gid) == (original.st_uid, original.st_gid)
+    assert stat.S_IMODE(output.st_mode) == 0o644, "the original's readers are its own, and it is no program"
 
 
 def test_ocr_goes_on_after_a_file_that_cannot_be_read(process: Inboxd, config: Path, tmp_path: Path) -> None:

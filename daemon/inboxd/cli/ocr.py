@@ -95,13 +95,14 @@ def _print(file: Path, content: bytes, several: bool) -> None:
 
 
 def _place(file: Path, format: Format, content: bytes) -> str:
-    """Write beside `file` under the first name that is free; returns the path, for a person."""
-    from inboxd.rooms.folders import Folder
+    """Write beside `file`, for its readers, under the first name that is free; returns the path, for a person."""
+    from inboxd.rooms.folders import Folder, dress_output
     from inboxd.rooms.placing import Draft
 
     try:
         with Folder.open(os.fsencode(file.parent)) as folder, Draft(folder) as draft:
             draft.write(content)
+            dress_output(draft.fd, file.stat())
             draft.finish()
             for name in candidates(os.fsencode(file.name), format, folder.name_max):
                 try:
