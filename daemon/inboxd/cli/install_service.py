@@ -12,7 +12,7 @@ import click
 
 from inboxd import config as configuration
 from inboxd.cli import given, sample
-from inboxd.cli.installation import USER, Installation, denied, folders_of, tell
+from inboxd.cli.installation import USER, Installation, folders_of, hindrances, tell
 from inboxd.cli.printing import say, shown
 from inboxd.core import unit
 from inboxd.errors import InboxdError, UsageError
@@ -55,9 +55,9 @@ def install_service(inbox: Sequence[Path], instance: str | None, program: Path |
         return
     tell("systemctl", "daemon-reload")
     tell("systemctl", "enable", place.service)
-    for path in denied(folders_of(settings)):
-        say(f"warning    the user {USER} may not read and write in {shown(path)}", error=True)
-        say(f"           → setfacl -R -m u:{USER}:rwX -m d:u:{USER}:rwX {shown(path)}", error=True)
+    for what, command in hindrances(place.config, folders_of(settings)):
+        say(f"warning    {what}", error=True)
+        say(f"           → {command}", error=True)
     if start:
         tell("systemctl", "restart", place.service)
         say(f"started    {place.service}")
