@@ -169,7 +169,8 @@ def _holders(nvml: ModuleType, handle: Any) -> tuple[Holder, ...]:
 
 def _process_name(pid: int) -> str:
     try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
+        # The kernel keeps 15 bytes of a name, which may end within a character.
+        return Path(f"/proc/{pid}/comm").read_bytes().decode("utf-8", "replace").strip()
     except OSError:  # of another container, or gone
         return "a process outside this container"
 
