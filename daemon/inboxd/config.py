@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from inboxd import allowance
 from inboxd.core.health import Policy
 from inboxd.errors import ConfigError
 
@@ -59,7 +60,7 @@ class Intake(_Section, frozen=True):
 class Render(_Section, frozen=True):
     """`[render]`: the worker processes that open untrusted files."""
 
-    workers: Natural = 0  # 0: one for each core but one
+    workers: Natural = 0  # 0: one for each core that we may use, but one
     page_timeout: Positive = 60.0  # seconds
     memory_bytes: Count = 2 * 1024**3  # of its own, for one worker beyond what it starts with
     max_pages: Count = 20_000  # a document with more is quarantined
@@ -155,7 +156,7 @@ class Settings(_Section, frozen=True):
 
     @property
     def render_workers(self) -> int:
-        return self.render.workers or max(1, (os.cpu_count() or 2) - 1)
+        return self.render.workers or max(1, allowance.cores() - 1)
 
 
 def load(path: Path) -> Settings:

@@ -24,10 +24,9 @@ def missing(timeout: float = 30.0) -> list[str]:
     Raises:
         OSError, subprocess.SubprocessError: the renderer does not even start.
     """
-    done = subprocess.run(
-        [sys.executable, "-m", "inboxd.fonts"], capture_output=True, text=True, timeout=timeout, check=True
-    )
-    return done.stdout.splitlines()
+    # -P: the folder that we happen to be in, an inbox perhaps, must not lend its modules.
+    program = [sys.executable, "-P", "-m", "inboxd.fonts"]
+    return subprocess.run(program, capture_output=True, text=True, timeout=timeout, check=True).stdout.splitlines()
 
 
 def _undrawn() -> list[str]:

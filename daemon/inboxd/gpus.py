@@ -39,7 +39,10 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Detected:
-    """The GPUs that this process may use, and what is wrong with the others or with the driver, for a person."""
+    """The GPUs that this process may use, and what is wrong with the others or with the driver, for a person.
+
+    Where there is no GPU there is trouble that says why.
+    """
 
     gpus: tuple[Gpu, ...]
     driver: str = ""
@@ -60,7 +63,10 @@ def detect(visible: str | None = None) -> Detected:
         return Detected((), trouble=(f"no NVIDIA driver answers: {error}",))
     if not gpus and not trouble:
         trouble.append("the NVIDIA driver knows of no GPU")
-    return Detected(tuple(_visible(gpus, visible)), driver, tuple(trouble))
+    chosen = _visible(gpus, visible)
+    if gpus and not chosen:
+        trouble.append("CUDA_VISIBLE_DEVICES hides every GPU that is there")
+    return Detected(tuple(chosen), driver, tuple(trouble))
 
 
 def memory(uuid: str) -> Gpu | None:
@@ -163,7 +169,8 @@ def _holders(nvml: ModuleType, handle: Any) -> tuple[Holder, ...]:
 
 def _process_name(pid: int) -> str:
     try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
+        # The kernel keeps 15 bytes of a name, which may end within a character.
+        return Path(f"/proc/{pid}/comm").read_bytes().decode("utf-8", "replace").strip()
     except OSError:  # of another container, or gone
         return "a process outside this container"
 

@@ -123,18 +123,20 @@ def _download(revision: Revision, file: RemoteFile, part: Path) -> Iterator[int]
                 yield -have
                 have = 0
             before = have
-            try:
-                while piece := answer.read(_CHUNK):
-                    out.write(piece)
-                    have += len(piece)
-                    yield len(piece)
-            except OSError as error:
-                raise HubError(
-                    f"the connection broke off: {error}", "Run the command again: it goes on there."
-                ) from error
+            while piece := _piece(answer):
+                out.write(piece)
+                have += len(piece)
+                yield len(piece)
             if have == before:
-                raise HubError(f"the hub ends {file.name} early", "Run the command again: it goes on there.")
+                raise HubError(f"the hub ends {file.name} early", _GOES_ON)
     part.touch()
+
+
+def _piece(answer: Any) -> bytes:
+    try:
+        return bytes(answer.read(_CHUNK))
+    except OSError as error:
+        raise HubError(f"the connection broke off: {error}", _GOES_ON) from error
 
 
 def _ask(address: str, repository: str, start: int = 0) -> Any:

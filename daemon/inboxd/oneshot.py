@@ -49,7 +49,10 @@ async def read_once(
 async def _read(
     pool: RenderPool, engine: Engine, by: ReadBy, file: Path, on_page: Callable[[Path, int, int], None]
 ) -> Reading | Refused:
-    kind, digest, size = await asyncio.to_thread(_look, file)
+    try:
+        kind, digest, size = await asyncio.to_thread(_look, file)
+    except OSError as error:
+        return Refused(f"cannot be read: {error.strerror}")
     if kind is None:
         return Refused("not a document that inboxd reads")
     opened = await pool.open(file, kind)

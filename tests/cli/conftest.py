@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -34,17 +35,34 @@ def _at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
+CONFINED = ("setpriv", "--bounding-set", "-dac_override,-dac_read_search,-fowner")
+"""Root obeys permissions without these."""
+
+
 @pytest.fixture
 def process(tmp_path: Path) -> Inboxd:
     """A real one."""
+    return _runner(tmp_path)
 
+
+@pytest.fixture
+def confined(tmp_path: Path) -> Inboxd:
+    """A real one that permissions hold for, whoever runs the tests."""
+    if os.geteuid() != 0:
+        return _runner(tmp_path)
+    if shutil.which(CONFINED[0]) is None:
+        pytest.skip(f"needs {CONFINED[0]}: root may read anything")
+    return _runner(tmp_path, *CONFINED)
+
+
+def _runner(folder: Path, *before: str) -> Inboxd:
     def run(*arguments: str | bytes | Path, stdin: str = "", **env: str) -> Ended:
         done = subprocess.run(
-            [sys.executable, "-m", "inboxd", *arguments],
+            [*before, sys.executable, "-m", "inboxd", *arguments],
             input=stdin.encode(),
             capture_output=True,
             env={**os.environ, **env},
-            cwd=tmp_path,
+            cwd=folder,
             timeout=120,
             check=False,
         )

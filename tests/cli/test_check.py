@@ -155,6 +155,23 @@ def test_the_ledger_and_a_running_daemon_are_told(inboxd: Inboxd, written: Path)
     assert findings(ended)["ledger"][0][0] == "fail"
 
 
+def test_a_state_folder_that_is_closed_to_us_is_told(confined: Inboxd, written: Path) -> None:
+    state = written.parent / "state"
+    state.mkdir(mode=0)
+    try:
+        ended = confined("check", "--json", "--config", written)
+    finally:
+        state.chmod(0o700)
+    assert (ended.code, ended.err) == (78, "")
+    found = findings(ended)
+    for about in (f"state {state}", "ledger"):
+        ((level, says, advice),) = found[about]
+        assert level == "fail"
+        assert "Permission denied" in says
+        assert "daemon's user" in advice
+    assert "engine" in found, "it looks at the rest all the same"
+
+
 def test_looking_as_somebody_else_than_the_service_is_said(
     inboxd: Inboxd, written: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,6 +237,14 @@ def test_no_renderer_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_installed_renderer_has_its_fonts() -> None:
+    assert fonts.missing() == []
+
+
+def test_the_folder_that_one_looks_from_lends_no_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An administrator may well stand in an inbox, where anybody drops files."""
+    for module in ("pymupdf", "subprocess"):
+        (tmp_path / f"{module}.py").write_text("raise SystemExit(1)\n")
+    monkeypatch.chdir(tmp_path)
     assert fonts.missing() == []
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -47,6 +51,30 @@ def test_every_setting_is_documented_with_its_default(section: str) -> None:
             assert rows[name] == "none"
         else:
             assert tomllib.loads(f"x = {rows[name].strip('`')}")["x"] == _plain(field.default), name
+
+
+MACHINE = """
+import sys
+from pathlib import Path
+from inboxd import config
+root = Path(sys.argv[1])
+config.DEFAULT_CONFIG, config.DEFAULT_STATE = root / "etc/inboxd/inboxd.toml", root / "var/lib/inboxd"
+from inboxd.cli import main
+sys.exit(main(sys.argv[2:]))
+"""
+"""The program where nothing is installed yet, for root too."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("document", "heading"), [("../README.md", "## Use it"), ("operators.md", "## Start")])
+def test_the_first_steps_work_as_printed(tmp_path: Path, document: str, heading: str) -> None:
+    (steps,) = re.findall(rf"(?s)\n{heading}\n.*?```sh\n(.*?)```", (DOCS / document).read_text())
+    for step in (*steps.splitlines(), "inboxd status"):
+        program, verb, *options = shlex.split(step, comments=True)
+        assert program == "inboxd"
+        command = [verb, *map(os.path.expanduser, options), *(["--until-drained"] if verb == "run" else [])]
+        done = subprocess.run([sys.executable, "-c", MACHINE, tmp_path, *command], capture_output=True, check=False)
+        assert done.returncode == 0, (step, done.stdout, done.stderr)
 
 
 def test_the_smallest_file_works() -> None:

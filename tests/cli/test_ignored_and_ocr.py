@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import stat
+import sys
 from pathlib import Path
 
 import pytest
@@ -78,12 +80,18 @@ def test_ocr_prints_the_text(process: Inboxd, config: Path, form: str) -> None:
 def test_ocr_writes_beside_and_over_nothing(process: Inboxd, config: Path, tmp_path: Path) -> None:
     file = tmp_path / "letter.png"
     file.write_bytes((SAMPLES / "en_report.png").read_bytes())
+    file.chmod(0o754)
+    if os.geteuid() == 0:
+        os.chown(file, 12345, 23456)
     (tmp_path / "letter.png.md").write_text("mine")
     ended = process("ocr", file, "--beside", "--format", "md", "--config", config)
     assert ended.code == 0, ended.err
     assert ended.out == f"{tmp_path}/letter.png.2.md\n"
     assert (tmp_path / "letter.png.md").read_text() == "mine"
     assert (tmp_path / "letter.png.2.md").read_text()
+    original, output = file.stat(), (tmp_path / "letter.png.2.md").stat()
+    assert (output.st_uid, output.st_gid) == (original.st_uid, original.st_gid)
+    assert stat.S_IMODE(output.st_mode) == 0o644, "the original's readers are its own, and it is no program"
 
 
 def test_ocr_goes_on_after_a_file_that_cannot_be_read(process: Inboxd, config: Path, tmp_path: Path) -> None:
@@ -94,6 +102,43 @@ def test_ocr_goes_on_after_a_file_that_cannot_be_read(process: Inboxd, config: P
     assert ended.out.strip()
     assert "broken" in ended.err
     assert "\x1b" not in ended.err
+
+
+def test_ocr_goes_on_after_a_file_that_it_may_not_open(confined: Inboxd, config: Path, tmp_path: Path) -> None:
+    closed, shut = tmp_path / "closed.png", tmp_path / "shut"
+    closed.write_bytes(b"")
+    shut.mkdir()
+    (shut / "in.png").write_bytes(b"")
+    closed.chmod(0)
+    shut.chmod(0)
+    try:
+        ended = confined("ocr", closed, shut / "in.png", SAMPLES / "en_report.png", "--config", config)
+    finally:
+        shut.chmod(0o700)
+    assert ended.code == 1
+    assert ended.out.strip(), "the third is read"
+    for file in (closed, shut / "in.png"):
+        assert f"inboxd: {file}: cannot be read: Permission denied" in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_ignored_without_permission_to_the_ledger(confined: Inboxd, config: Path) -> None:
+    state = config.parent / "state"
+    state.mkdir(mode=0)
+    try:
+        ended = confined("ignored", "--config", config)
+    finally:
+        state.chmod(0o700)
+    assert ended.code == 78
+    assert "Permission denied" in ended.err and "daemon's user" in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_ocr_without_renderers_is_70(inboxd: Inboxd, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    ended = inboxd("ocr", SAMPLES / "en_report.png", "--config", config)
+    assert ended.code == 70
+    assert "no render process can be started" in ended.err
 
 
 def test_ocr_of_what_is_no_file(inboxd: Inboxd, config: Path, tmp_path: Path) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import stat
 from pathlib import Path
 
 import pytest
 
 from inboxd import config
 from inboxd.cli import install_service as verbs
+from inboxd.cli import installation
 from inboxd.errors import InboxdError, UsageError
 
 PROGRAM = Path("/usr/bin/inboxd")
@@ -46,9 +50,12 @@ def test_it_puts_everything_in_place_and_a_second_time_nothing(
 
 def test_it_keeps_a_configuration_that_is_there(tmp_path: Path) -> None:
     install(tmp_path, inbox=[Path("/srv/scans")])
-    with pytest.raises(UsageError, match="there already"):
-        install(tmp_path, inbox=[Path("/srv/other")])
+    with pytest.raises(UsageError, match=r"there already, and does not name /srv/other$"):
+        install(tmp_path, inbox=[Path("/srv/scans"), Path("/srv/other")])
     file = tmp_path / "etc/inboxd/inboxd.toml"
+    before = file.read_bytes()
+    install(tmp_path, inbox=[Path("/srv/scans/")])  # as `init` may have written it
+    assert file.read_bytes() == before
     file.write_text('state = "/mnt/fast/inboxd"\n[[inbox]]\npath = "/srv/b"\noutput_dir = "/srv/text"\n')
     install(tmp_path)
     opened = (tmp_path / "etc/systemd/system/inboxd.service.d/10-folders.conf").read_text()
@@ -77,6 +84,50 @@ def test_an_instance_has_its_own_names(tmp_path: Path) -> None:
     assert (tmp_path / "etc/systemd/system/inboxd@post.service.d/10-folders.conf").exists()
     with pytest.raises(UsageError):
         install(tmp_path, instance="../x")
+
+
+def test_the_folders_that_it_makes_let_the_service_through_whatever_the_umask(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    umask = os.umask(0o077)
+    try:
+        install(root, inbox=[Path("/srv/dept/scans")])
+    finally:
+        os.umask(umask)
+    made = {path: stat.S_IMODE(path.stat().st_mode) for path in (root, *root.rglob("*")) if path.is_dir()}
+    assert made.pop(root / "srv/dept/scans") == 0o2775
+    assert made[root / "srv/dept"] == made[root / "etc/inboxd"] == 0o755
+    assert set(made.values()) == {0o755}
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="tries it as another user")
+def test_what_keeps_the_service_out_is_named_with_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installation, "USER", "daemon")  # a user that every machine has
+    closed, odd, file = tmp_path / "closed", tmp_path / os.fsdecode(b"caf\xe9\nbar"), tmp_path / "inboxd.toml"
+    (closed / "below").mkdir(parents=True)
+    (closed / "below").chmod(0o777)
+    closed.chmod(0o750)
+    odd.mkdir(mode=0o755)
+    file.touch(0o640)
+    folders = [str(closed / "below"), str(odd), str(tmp_path / "missing")]
+    told = dict(installation.hindrances(file, folders))
+    of_ours = [what for what in told if not what.endswith(tuple(map(str, (tmp_path, *tmp_path.parents))))]
+    assert of_ours == [
+        f"the user daemon may not pass through {closed}",
+        f"the user daemon may not read {file}",
+        f"the user daemon may not read and write in {tmp_path}/caf\\xe9\\u{{a}}bar",
+    ]
+    assert told[of_ours[0]] == f"setfacl -m u:daemon:x {closed}"
+    assert told[of_ours[1]] == f"setfacl -m u:daemon:r {file}"
+    closed.chmod(0o755)
+    odd.chmod(0o777)
+    file.chmod(0o644)
+    told = dict(installation.hindrances(file, folders))
+    assert not [what for what in told if not what.endswith(tuple(map(str, (tmp_path, *tmp_path.parents))))]
+
+
+def test_homes_need_not_be_passed_through() -> None:
+    """The service has the configured folders of a home, and an empty one round them."""
+    assert installation._above(["/home/anna/scans", "/srv/a/b"]) == ["/", "/srv", "/srv/a"]
 
 
 def test_uninstalling_leaves_what_people_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -210,7 +210,8 @@ def test_search_without_a_hit_is_1(inboxd: Inboxd, config: Path, clerk: Clerk) -
     ended = inboxd("search", "nonesuch", "--config", config)
     assert ended.code == 1
     assert ended.out == ""
-    assert inboxd("search", "--json", "nonesuch", "--config", config).out == "[]\n"
+    ended = inboxd("search", "--json", "nonesuch", "--config", config)
+    assert (ended.code, ended.out) == (1, "[]\n")
 
 
 def test_sql_prints_a_table_json_and_csv(inboxd: Inboxd, config: Path, clerk: Clerk) -> None:

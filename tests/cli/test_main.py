@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import click
@@ -138,6 +139,26 @@ def test_a_reader_that_leaves_early_is_no_error(process: Inboxd, tmp_path: Path)
 def test_closed_streams_are_nobody_listening(tmp_path: Path) -> None:
     for closed in (">&-", "2>&-", ">&- 2>&-"):
         assert subprocess.run(["sh", "-c", f"{sys.executable} -m inboxd version {closed}"], check=False).returncode == 0
+
+
+def test_output_that_cannot_be_written_is_told_in_a_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "inboxd", "--help"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (done.returncode, done.stderr) == (1, "inboxd: No space left on device\n")
+
+
+def test_what_the_system_refuses_is_told_with_its_name(
+    inboxd: Inboxd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no verb has words of its own for it: here there is no folder to put temporary files in."""
+    (tmp_path / "page.png").write_bytes(b"")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere\x1b[31m"))
+    ended = inboxd("ocr", tmp_path / "page.png")
+    assert ended.code == Exit.FAILED == 1
+    assert ended.err.startswith("inboxd: No such file or directory: ")
+    assert "nowhere" in ended.err and "\x1b" not in ended.err
 
 
 def test_shells_complete_verbs(process: Inboxd) -> None:

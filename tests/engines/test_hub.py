@@ -152,6 +152,20 @@ def test_the_verb_fetches_and_verifies(remote: Hub, tmp_path: Path, capsys: pyte
     assert (tmp_path / "model" / "model.safetensors").read_bytes() == WEIGHTS
 
 
+def test_a_folder_that_cannot_take_it_is_said_in_words(
+    remote: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a file").write_bytes(b"")
+    assert main(["fetch-model", "some/model", "--to", str(tmp_path / "a file")]) == 1
+    assert "Not a directory" in capsys.readouterr().err
+    (tmp_path / "extra").mkdir()
+    (tmp_path / "extra" / "large.json.part").symlink_to("/dev/full")
+    assert main(["fetch-model", "some/model", "--to", str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert f"cannot write in {tmp_path}: No space left on device" in said
+    assert "--to" in said
+
+
 def test_the_verb_knows_what_is_no_model(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["fetch-model", "nonsense", "--to", str(tmp_path)]) == 64
     assert "lightonocr-2-1b" in capsys.readouterr().err

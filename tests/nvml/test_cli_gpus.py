@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 
 def test_it_shows_each_card_with_its_profile_and_rate(nvml: Any) -> None:
@@ -15,6 +20,16 @@ def test_it_shows_each_card_with_its_profile_and_rate(nvml: Any) -> None:
     assert "h200" in h200 and "256" in h200
     assert "a10" in a10 and "43" in a10
     assert "(pid 4194999) holds 419 MB" in done.stdout
+
+
+def test_the_name_of_who_holds_it_may_be_anything(nvml: Any, tmp_path: Path) -> None:
+    """A name that the kernel cut within a character, and one that would write on the screen."""
+    for name, shown in (("a日本語日本語", "a日本語日\ufffd"), ("x\x1b[31mred", r"x\x1b[31mred")):
+        program = shutil.copy(shutil.which("cat") or "", tmp_path / name)
+        with subprocess.Popen([program], stdin=subprocess.PIPE) as holder:
+            nvml.is_a("gpu NVIDIA A10|23028|500|8.6|0", f"process {holder.pid}|400")
+            done = nvml.inboxd("gpus")
+        assert f"GPU 0: {shown} (pid {holder.pid}) holds" in done.stdout, done.stderr
 
 
 def test_as_json_it_says_all_that_was_decided_and_why(nvml: Any) -> None:
@@ -52,8 +67,13 @@ def test_an_unknown_card_is_judged_by_memory_and_capability(nvml: Any) -> None:
     assert "too little memory" in small["refused"]
 
 
-def test_without_a_card_it_says_why(nvml: Any) -> None:
+def test_without_a_card_it_says_why(nvml: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     nvml.is_a("init 9")
     done = nvml.inboxd("gpus")
     assert done.returncode == 1
     assert "Driver Not Loaded" in done.stderr
+    nvml.is_a("gpu NVIDIA L4|23034|0|8.9|0")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    done = nvml.inboxd("gpus")
+    assert done.returncode == 1
+    assert "CUDA_VISIBLE_DEVICES hides" in done.stderr

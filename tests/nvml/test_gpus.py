@@ -75,6 +75,13 @@ def test_only_visible_cards_count(nvml: Any, visible: str, expected: list[int]) 
     assert [gpu["index"] for gpu in found["gpus"]] == expected
 
 
+@pytest.mark.parametrize("visible", ["", "7", "GPU-nonesuch"])
+def test_cards_that_are_all_hidden_are_said_to_be(nvml: Any, visible: str) -> None:
+    nvml.is_a("gpu NVIDIA L4|23034|0|8.9|0")
+    found = detected(nvml, CUDA_VISIBLE_DEVICES=visible)
+    assert (found["gpus"], found["trouble"]) == ([], ["CUDA_VISIBLE_DEVICES hides every GPU that is there"])
+
+
 @pytest.mark.skipif(detect().driver != "", reason="this machine has an NVIDIA driver")
 def test_without_the_library_there_is_simply_no_card(tmp_path: Path) -> None:
     done = subprocess.run(

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 from click.shell_completion import shell_complete
 
+from inboxd.core.naming import display
 from inboxd.core.showing import one_line
 from inboxd.errors import Exit, InboxdError
 
@@ -34,7 +35,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:
-        return _reader_gone()
+        _forget_output()
+        return _READER_GONE
+    except OSError as error:  # a disk that is full, a permission that is missing: no defect of ours
+        _complain(f"inboxd: {_trouble(error)}")
+        try:
+            sys.stdout.flush()
+        except OSError:  # it is the output that can't be written
+            _forget_output()
+        return Exit.FAILED
     return code
 
 
@@ -64,10 +73,15 @@ def _complain(text: str) -> None:
     print("\n".join(map(one_line, text.split("\n"))), file=sys.stderr)
 
 
-def _reader_gone() -> int:
-    """Nobody reads our output any more (`inboxd files | head`): leave quietly, also at interpreter exit."""
+def _trouble(error: OSError) -> str:
+    """What the system refused, and for which file, where it says."""
+    what = error.strerror or str(error) or type(error).__name__
+    return f"{what}: {display(os.fsencode(error.filename))}" if isinstance(error.filename, str | bytes) else what
+
+
+def _forget_output() -> None:
+    """Nobody takes our output any more (`inboxd files | head`): leave quietly, also at interpreter exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    return _READER_GONE
 
 
 def _speak_utf8(stream: object) -> None:

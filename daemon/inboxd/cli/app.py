@@ -56,7 +56,8 @@ class _InOrder(click.Group):
 @click.group(
     cls=_InOrder,
     commands=VERBS,
-    epilog="Exit codes: 0 done, 1 not possible, 64 wrong usage, 75 planned restart, 78 configuration or machine wrong.",
+    epilog="Exit codes: 0 done, 1 not possible, 64 wrong usage, 70 a part of it died, 75 planned restart, "
+    "78 configuration or machine wrong.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, message="inboxd %(version)s")

@@ -20,6 +20,7 @@ from inboxd.core.naming import PREFIX
 from inboxd.rooms import mounts
 from inboxd.rooms.folders import Folder
 
+_AS_THE_DAEMON = "Run this as the daemon's user, or give {} the folder."
 _PROBE = os.fsdecode(PREFIX) + "check-{}"
 
 
@@ -58,25 +59,30 @@ def state(settings: config.Settings) -> Iterator[Finding]:
     """The state folder: there or makeable, writable, with room."""
     folder = settings.state_dir
     about = f"state {shown(folder)}"
+    try:
+        yield _state(settings, folder, about)
+    except OSError as error:
+        says = f"cannot be looked at by {_me()} ({error.strerror}); {_owner(folder)}"
+        yield Finding(Level.FAIL, about, says, _AS_THE_DAEMON.format(_me()))
+
+
+def _state(settings: config.Settings, folder: Path, about: str) -> Finding:
     nearest = next(place for place in (folder, *folder.parents) if place.exists())
     site = plan(nearest).site
     if site.polled:
         says = f"lies on {site.mount.fstype}, where SQLite's locks can't be trusted"
-        yield Finding(Level.FAIL, about, says, "Set `state` to a folder on a disk of this machine.")
-        return
+        return Finding(Level.FAIL, about, says, "Set `state` to a folder on a disk of this machine.")
     if (refusal := _write_refusal(nearest)) is not None:
-        yield Finding(Level.FAIL, about, refusal, f"Run this as the daemon's user, or give {_me()} the folder.")
-        return
+        return Finding(Level.FAIL, about, refusal, _AS_THE_DAEMON.format(_me()))
     free, need = shutil.disk_usage(nearest).free, settings.intake.min_free_bytes
     if free < need:
         says = f"{size(free)} free, and intake pauses below {size(need)}"
-        yield Finding(Level.FAIL, about, says, "Make room on that disk, or lower [intake] min_free_bytes.")
-    elif free < 4 * need:
+        return Finding(Level.FAIL, about, says, "Make room on that disk, or lower [intake] min_free_bytes.")
+    if free < 4 * need:
         says = f"only {size(free)} free; intake pauses below {size(need)}"
-        yield Finding(Level.WARN, about, says, "Make room on that disk: every file that waits is copied there.")
-    else:
-        made = "can be written" if nearest == folder else "will be made"
-        yield Finding(Level.OK, about, f"{made}, {size(free)} free")
+        return Finding(Level.WARN, about, says, "Make room on that disk: every file that waits is copied there.")
+    made = "can be written" if nearest == folder else "will be made"
+    return Finding(Level.OK, about, f"{made}, {size(free)} free")
 
 
 def plan(folder: Path, watch: mounts.Watch = "auto") -> mounts.Plan:

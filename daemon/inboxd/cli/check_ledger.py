@@ -20,7 +20,7 @@ def ledger(settings: config.Settings) -> Iterator[Finding]:
             yield Finding(Level.OK, "ledger", f"can be read, schema {reader.version}")
         daemon = owner(settings.ledger_path)
     except LedgerError as error:
-        if settings.ledger_path.exists():
+        if given.there(settings.ledger_path):
             yield Finding(Level.FAIL, "ledger", error.what, error.advice)
         else:
             yield Finding(Level.OK, "ledger", "none yet: the daemon makes it when it first runs")

@@ -12,23 +12,26 @@ from inboxd import config, fonts, gpus, profiles
 from inboxd.cli import check_folders
 from inboxd.cli.finding import Finding, Level
 from inboxd.cli.printing import size
-from inboxd.errors import InboxdError, RenderUnusable
+from inboxd.errors import InboxdError, LedgerError, RenderUnusable
 
 _INOTIFY = Path("/proc/sys/fs/inotify")
 _COUNTING_S = 2.0
 _SPARE_WATCHES = 1000
 _WALLS = 2
+_WITHOUT_GPU = ("cpu", "null")
 _WALLS_ADVICE = """Landlock is in kernels from 5.13 on, if /sys/kernel/security/lsm names it.
 seccomp needs libseccomp.so.2: the package libseccomp2 of Debian, libseccomp of others.
 In a container, its system call filter must allow the two."""
 
 
 def graphics(settings: config.Settings) -> Iterator[Finding]:
-    """The NVIDIA GPUs that this process may use, their free memory, and which profile fits each."""
+    """The NVIDIA GPUs that this process may use, their free memory, and the profile of each; none if no engine asks."""
+    if settings.engine.name in _WITHOUT_GPU:
+        return
     detected = gpus.detect()
     needed = settings.engine.name == "vllm"
     if not detected.gpus:
-        why = "; ".join(detected.trouble) or "CUDA_VISIBLE_DEVICES hides them"
+        why = "; ".join(detected.trouble)
         if needed:
             advice = 'Install the NVIDIA driver, or set [engine] name = "cpu".'
             yield Finding(Level.FAIL, "GPU", f"the engine vllm needs one, but {why}", advice)
@@ -37,21 +40,56 @@ def graphics(settings: config.Settings) -> Iterator[Finding]:
         return
     for trouble in detected.trouble:
         yield Finding(Level.WARN, "GPU", trouble, "See what nvidia-smi says of it.")
+    refused = Level.FAIL if needed else Level.WARN
+    try:
+        rows = profiles.load(settings.engine.profiles)
+    except InboxdError as error:
+        yield Finding(refused, "GPU", error.what, error.advice)
+        return
+    chosen, daemon = settings.engine.gpu_profile, _daemon(settings)
     for gpu in detected.gpus:
-        yield _card(gpu, Level.FAIL if needed else Level.WARN)
+        try:
+            profile = rows.gpu(chosen) if chosen else rows.gpu_for(gpu)
+        except InboxdError as error:
+            yield Finding(refused, f"GPU {gpu.index}", error.what, error.advice)
+        else:
+            yield _card(gpu, profile, daemon)
 
 
-def _card(gpu: gpus.Gpu, refused: Level) -> Finding:
+def _card(gpu: gpus.Gpu, profile: profiles.Profile, daemon: int) -> Finding:
     about = f"GPU {gpu.index}"
     says = f"{gpu.name}, {size(gpu.free)} of {size(gpu.total)} free"
-    try:
-        profile = profiles.load().gpu_for(gpu)
-    except InboxdError as error:
-        return Finding(refused, about, error.what, error.advice)
-    if gpu.free * 2 < gpu.total:
-        holders = ", ".join(f"{holder.name} (pid {holder.pid})" for holder in gpu.holders) or "another program"
+    ours = [holder for holder in gpu.holders if _descends(holder.pid, daemon)]
+    others = [holder for holder in gpu.holders if holder not in ours]
+    # Where the driver does not tell how much a process holds, it may be all.
+    within_reach = gpu.free + sum(gpu.total if holder.used is None else holder.used for holder in ours)
+    if within_reach * 2 < gpu.total:
+        holders = ", ".join(f"{holder.name} (pid {holder.pid})" for holder in others) or "another program"
         return Finding(Level.WARN, about, says, f"It is held by {holders}: end that, or lower memory_share.")
-    return Finding(Level.OK, about, f"{says}, profile {profile.name}")
+    rest = ", most of the rest is the daemon's" if ours else ""
+    return Finding(Level.OK, about, f"{says}{rest}, profile {profile.name}")
+
+
+def _daemon(settings: config.Settings) -> int:
+    """The process of the daemon that runs, whose engine may well hold a GPU; 0 where none does."""
+    from inboxd.ledger.lock import owner
+
+    try:
+        daemon = owner(settings.ledger_path)
+    except LedgerError:  # told already, as the ledger's own trouble
+        return 0
+    return daemon.pid if daemon is not None else 0
+
+
+def _descends(pid: int, ancestor: int) -> bool:
+    """Whether a process is that one, or was started by it at however many removes."""
+    while pid and pid != ancestor:
+        try:
+            status = Path(f"/proc/{pid}/status").read_bytes()
+        except OSError:  # of another container, or gone
+            return False
+        pid = int(status.partition(b"\nPPid:")[2].split()[0])
+    return bool(pid)
 
 
 def scripts() -> Iterator[Finding]:

@@ -43,7 +43,14 @@ def fetch_model(name: str | None, config: Path | None, to: Path | None, revision
     with click.progressbar(
         length=found.size, label="fetching", show_pos=False, hidden=not sys.stderr.isatty(), file=sys.stderr
     ) as bar:
-        hub.bring(found, folder, bar.update)
+        try:
+            hub.bring(found, folder, bar.update)
+        except OSError as error:
+            raise hub.HubError(
+                f"cannot write in {shown(folder)}: {error.strerror}",
+                "Make room there, run it as the daemon's user, or name another folder with --to.\n"
+                "Run again it goes on where it stopped.",
+            ) from error
     if (trouble := vllm_model.trouble(folder)) is not None:
         raise hub.HubError(f"{repository} came whole, but is no model for vLLM: {trouble}", "Is it the right one?")
     say(f"{shown(folder)} is whole: every file has the hash that the hub gives.")

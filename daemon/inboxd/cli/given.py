@@ -70,6 +70,17 @@ def config_path(named: Path | None) -> Path:
     )
 
 
+def there(path: Path) -> bool:
+    """Whether something is at that path; also where only others may know: reading it will say why it can't be read."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
 def settings(named: Path | None) -> config.Settings:
     """The settings that apply.
 
@@ -160,26 +171,18 @@ def inbox(chosen: config.Settings, named: Path | None) -> str | None:
 
 
 def _first_there(files: Sequence[Path]) -> Path | None:
-    for file in files:
-        try:
-            file.stat()
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except OSError:  # it is there, for others: reading it will say why it can't be read
-            return file
-        return file
-    return None
+    return next(filter(there, files), None)
 
 
 def _must_exist(chosen: config.Settings) -> None:
     try:
-        there = chosen.ledger_path.exists()
+        found = chosen.ledger_path.exists()
     except PermissionError as error:
         raise LedgerError(
             f"{chosen.ledger_path} cannot be looked at: {error.strerror}",
             "Run this as the daemon's user or as root: sudo inboxd ...",
         ) from error
-    if not there:
+    if not found:
         raise LedgerError(
             f"there is no ledger at {chosen.ledger_path} yet",
             "The daemon makes it when it first runs: inboxd run. Is `state` in the configuration the right folder?",

@@ -10,6 +10,7 @@ import click
 
 from inboxd.cli import given
 from inboxd.cli.printing import print_json, say, size, table
+from inboxd.core.showing import one_line
 from inboxd.errors import EngineUnusable, Exit
 
 if TYPE_CHECKING:
@@ -101,4 +102,4 @@ def _print(told: list[dict[str, Any]], driver: str, model: str) -> None:
             say(gpu["refused"])
         for holder in gpu["holders"]:
             held = "" if holder["used"] is None else f" {size(holder['used'])}"
-            say(f"GPU {gpu['index']}: {holder['name']} (pid {holder['pid']}) holds{held}")
+            say(f"GPU {gpu['index']}: {one_line(holder['name'])} (pid {holder['pid']}) holds{held}")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def ignored(config: Path | None, outputs: bool, as_json: bool) -> None:
     """List what is never taken, and the rule that says so."""
     settings = given.settings(config)
-    reader = given.reader(settings) if settings.ledger_path.exists() else None
+    reader = given.reader(settings) if given.there(settings.ledger_path) else None
     found: list[tuple[str, Rule]] = []
     unlisted = 0
     for inbox in settings.inbox:

@@ -12,7 +12,7 @@ import click
 
 from inboxd import config as configuration
 from inboxd.cli import given, sample
-from inboxd.cli.installation import USER, Installation, denied, folders_of, tell
+from inboxd.cli.installation import USER, Installation, folders_of, hindrances, tell
 from inboxd.cli.printing import say, shown
 from inboxd.core import unit
 from inboxd.errors import InboxdError, UsageError
@@ -35,7 +35,7 @@ _root_option = click.option(
     multiple=True,
     type=given.PATH,
     metavar="DIR",
-    help="A folder to watch, where there is no configuration yet; may be repeated.",
+    help="A folder to watch, for the configuration where there is none yet; may be repeated.",
 )
 @_instance_option
 @click.option("--program", type=given.PATH, metavar="FILE", help="The inboxd to start; without it, this one.")
@@ -55,9 +55,9 @@ def install_service(inbox: Sequence[Path], instance: str | None, program: Path |
         return
     tell("systemctl", "daemon-reload")
     tell("systemctl", "enable", place.service)
-    for path in denied(folders_of(settings)):
-        say(f"warning    the user {USER} may not read and write in {shown(path)}", error=True)
-        say(f"           → setfacl -R -m u:{USER}:rwX -m d:u:{USER}:rwX {shown(path)}", error=True)
+    for what, command in hindrances(place.config, folders_of(settings)):
+        say(f"warning    {what}", error=True)
+        say(f"           → {command}", error=True)
     if start:
         tell("systemctl", "restart", place.service)
         say(f"started    {place.service}")
@@ -112,16 +112,21 @@ def _program(named: Path | None) -> str:
 
 def _settings(place: Installation, inboxes: Sequence[Path]) -> configuration.Settings:
     """The configuration that is there, or a new one for these inboxes."""
+    wanted = [os.path.abspath(path) for path in inboxes]  # noqa: PTH100 - resolve() would follow links
     if place.config.exists():
-        if inboxes:
-            raise UsageError(f"{shown(place.config)} is there already", "Add the folder to it; leave --inbox out.")
+        known = {os.path.normpath(inbox.path) for inbox in configuration.load(place.config).inbox}
+        if new := [path for path in wanted if path not in known]:
+            raise UsageError(
+                f"{shown(place.config)} is there already, and does not name {', '.join(map(shown, new))}",
+                "Add the folder to it, and run this again.",
+            )
         say(f"unchanged  {shown(place.config)}")
     else:
-        if not inboxes:
+        if not wanted:
             raise UsageError(f"there is no {shown(place.config)} yet", "Name the folder to watch: --inbox /srv/scans")
-        text = sample.filled(place.state, [str(path.absolute()) for path in inboxes], "auto")
+        text = sample.filled(place.state, wanted, "auto")
         configuration.parse(text, shown(place.config))
         place.put(place.config, text)
-        for path in inboxes:
-            place.make(str(path.absolute()))
+    for path in wanted:
+        place.make(path)
     return configuration.load(place.config)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from inboxd import config as configuration
@@ -53,7 +54,7 @@ class Installation:
             say(f"unchanged  {shown(target)}")
             return
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
+            _make_way(target.parent)
             target.write_bytes(content)
             target.chmod(0o644)
         except OSError as error:
@@ -66,7 +67,8 @@ class Installation:
         if target.is_dir():
             return
         try:
-            target.mkdir(parents=True)
+            _make_way(target.parent)
+            target.mkdir()
             target.chmod(0o2775)
             if self.live:
                 shutil.chown(target, USER, USER)
@@ -88,14 +90,14 @@ class Installation:
                 raise InboxdError(f"cannot remove {shown(target)}: {error.strerror}", "Run it with sudo.") from error
 
 
-def tell(*command: str) -> str:
-    """Run a program of systemd's and return what it says.
+def tell(*command: str, descriptors: Sequence[int] = ()) -> str:
+    """Run a program, of systemd's for the most part, with these descriptors and return what it says.
 
     Raises:
         InboxdError: it is not installed, or failed.
     """
     try:
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        done = subprocess.run(command, check=True, capture_output=True, text=True, pass_fds=descriptors)
     except FileNotFoundError as error:
         raise InboxdError(f"{command[0]} is not there", "install-service needs a machine that runs systemd.") from error
     except subprocess.CalledProcessError as error:
@@ -103,11 +105,52 @@ def tell(*command: str) -> str:
     return done.stdout
 
 
-def denied(paths: Sequence[str]) -> list[str]:
-    """Those of the folders that are there and where the service's user may not read, write and search."""
-    try_it = 'for f; do [ ! -d "$f" ] || { [ -r "$f" ] && [ -w "$f" ] && [ -x "$f" ]; } || printf "%s\\n" "$f"; done'
-    as_user = ("setpriv", f"--reuid={USER}", f"--regid={USER}", "--init-groups", "--", "sh", "-c", try_it, "sh")
-    return tell(*as_user, *paths).splitlines()
+def _make_way(folder: Path) -> None:
+    """Make a folder and what is missing above it, for everybody to pass through: root's umask may say otherwise."""
+    for missing in reversed([place for place in (folder, *folder.parents) if not place.exists()]):
+        missing.mkdir()
+        missing.chmod(0o755)
+
+
+def hindrances(config: Path, folders: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """What the service's user may not do with its configuration and with the folders that are there, and the command
+    that lets it.
+
+    Raises:
+        InboxdError: it can't be tried.
+    """
+    for paths, wish, words, grant in (
+        (_above([str(config), *folders]), "x", "pass through", f"-m u:{USER}:x"),
+        ([str(config)], "r", "read", f"-m u:{USER}:r"),
+        (folders, "rwx", "read and write in", f"-R -m u:{USER}:rwX -m d:u:{USER}:rwX"),
+    ):
+        for path in _refused(paths, wish):
+            yield f"the user {USER} may not {words} {shown(path)}", f"setfacl {grant} {shown(path)}"
+
+
+def _above(paths: Iterable[str]) -> list[str]:
+    """Every folder on the way to these, but for homes: the service gets what it needs of them without the way."""
+    ways = [way for path in paths if not unit.is_hidden(path) for way in (path, os.path.realpath(path))]
+    return list(dict.fromkeys(str(parent) for way in ways for parent in reversed(Path(way).parents)))
+
+
+def _refused(paths: Iterable[str], wish: str) -> list[str]:
+    """Those that are there and where the service's user may not do all of `wish`, letters of `test`.
+
+    We, as root, open them: that user could not even see what lies below a folder that is closed to it.
+    """
+    with ExitStack() as stack:
+        opened: dict[str, str] = {}
+        for path in paths:
+            with suppress(OSError):  # it is not there
+                descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+                stack.callback(os.close, descriptor)
+                opened[str(descriptor)] = path
+        tests = " && ".join(f'[ -{letter} "/proc/self/fd/$f" ]' for letter in wish)
+        try_it = f'for f; do {{ {tests}; }} || echo "$f"; done'
+        as_user = ("setpriv", f"--reuid={USER}", f"--regid={USER}", "--init-groups", "--", "sh", "-c", try_it, "sh")
+        said = tell(*as_user, *opened, descriptors=[*map(int, opened)])
+    return [opened[descriptor] for descriptor in said.split()]
 
 
 def folders_of(settings: configuration.Settings) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
 import click
@@ -34,8 +34,9 @@ def ocr(files: Sequence[Path], config: Path | None, format: Format, beside: bool
     writes beside a file never replaces anything.
     """
     for file in files:
-        if not file.is_file():
-            raise InboxdError(f"{shown(file)} is not a file", "Name PDFs or images.")
+        with suppress(OSError):  # what may not even be looked at is refused when its turn comes
+            if not file.is_file():
+                raise InboxdError(f"{shown(file)} is not a file", "Name PDFs or images.")
     settings = given.settings_or_defaults(config)
     import asyncio
 
@@ -94,13 +95,14 @@ def _print(file: Path, content: bytes, several: bool) -> None:
 
 
 def _place(file: Path, format: Format, content: bytes) -> str:
-    """Write beside `file` under the first name that is free; returns the path, for a person."""
-    from inboxd.rooms.folders import Folder
+    """Write beside `file`, for its readers, under the first name that is free; returns the path, for a person."""
+    from inboxd.rooms.folders import Folder, dress_output
     from inboxd.rooms.placing import Draft
 
     try:
         with Folder.open(os.fsencode(file.parent)) as folder, Draft(folder) as draft:
             draft.write(content)
+            dress_output(draft.fd, file.stat())
             draft.finish()
             for name in candidates(os.fsencode(file.name), format, folder.name_max):
                 try:

@@ -33,14 +33,13 @@ def search(words: Sequence[str], config: Path | None, limit: int, as_json: bool)
         hits = reader.search(" ".join(words), limit)
     if as_json:
         print_json([asdict(hit) for hit in hits])
-        return Exit.OK
-    for hit in hits:
-        say(f"{hit.path}, page {hit.page}", bold=True)
-        say(f"    {''.join(_highlighted(hit))}")
-    if hits:
-        return Exit.OK
-    say("No page has all of these words.", error=True)
-    return Exit.FAILED
+    else:
+        for hit in hits:
+            say(f"{hit.path}, page {hit.page}", bold=True)
+            say(f"    {''.join(_highlighted(hit))}")
+        if not hits:
+            say("No page has all of these words.", error=True)
+    return Exit.OK if hits else Exit.FAILED
 
 
 def _highlighted(hit: Hit) -> Iterator[str]:

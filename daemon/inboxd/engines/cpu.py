@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import structlog
 
-from inboxd.engines import cpu_capacity
+from inboxd import allowance
 from inboxd.engines.cpu_process import ReadingProcess
 from inboxd.engines.protocol import Engine, Limits
 from inboxd.errors import EngineLost, EngineUnusable
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from inboxd.config import Settings
 
+PROCESS_BYTES = 5 * 1024**3 // 4  # a reading process peaks at 1.0 GB; the rest is for whatever else runs here
 BATCH_WAIT = 0.05  # seconds; pages are read one by one, so there is next to nothing to gather
 GIVE_UP = 0.9  # share of the page's time after which its process is ended: at all of it, the engine counts as lost
 
@@ -33,8 +34,13 @@ log = structlog.get_logger(__name__)
 
 def create(settings: Settings) -> Engine:
     """The engine as the configuration wants it."""
-    workers = settings.engine.workers or cpu_capacity.workers(cpu_capacity.cores(), cpu_capacity.free_memory())
+    workers = settings.engine.workers or fitting(allowance.cores(), allowance.free_memory())
     return CpuEngine(workers, GIVE_UP * settings.engine.page_timeout)
+
+
+def fitting(cores: int, free_bytes: int) -> int:
+    """One single-threaded process for each core, as far as memory goes; at least one."""
+    return max(1, min(cores, free_bytes // PROCESS_BYTES))
 
 
 class CpuEngine:

@@ -129,7 +129,7 @@ def logs_aside() -> Iterator[Path]:
 
 def _automatic(detected: Detected, vllm: bool) -> Choice:
     if not detected.gpus:
-        return Choice("cpu", "; ".join(detected.trouble) or "no GPU is visible to this process")
+        return Choice("cpu", "; ".join(detected.trouble))
     gpu = detected.gpus[0].name
     if not vllm:
         return Choice("cpu", f"{gpu} is there, but the package vllm is not: {BUILTIN[VLLM].remedy}")

@@ -13,6 +13,7 @@ from inboxd import faults
 from inboxd.core.naming import NAME_MAX, display
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_OUTPUT_MODE = 0o666
 _NO_FOLDER_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF}
 """How filesystems (FUSE, some shares) say that a folder can't be synced."""
 
@@ -134,6 +135,11 @@ def dress(fd: int, like: os.stat_result, mode: int) -> bool:
     except OSError:
         return False
     return given
+
+
+def dress_output(fd: int, original: os.stat_result) -> bool:
+    """Give an output what its original's readers expect, without the execute bits: it is no program. As `dress`."""
+    return dress(fd, original, original.st_mode & _OUTPUT_MODE)
 
 
 def _give_group(fd: int, gid: int) -> bool:

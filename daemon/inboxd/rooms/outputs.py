@@ -26,15 +26,13 @@ from inboxd.ledger.reading import Reader
 from inboxd.model import Reading, Written
 from inboxd.rooms import archiving
 from inboxd.rooms.aside import aside
-from inboxd.rooms.folders import Folder, below, dress, mirrored
+from inboxd.rooms.folders import Folder, below, dress_output, mirrored
 from inboxd.rooms.ground import Ground, Stands
 from inboxd.rooms.marker import MARKER
 from inboxd.rooms.placing import Draft, sweep
 from inboxd.rooms.roots import Roots
 
 log = structlog.get_logger(__name__)
-
-_MODE = 0o666  # what an output has of its original's mode: it is no program
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +136,7 @@ class Outputs:
 
     def _fill(self, draft: Draft, data: bytes, original: os.stat_result, folder: Folder) -> None:
         draft.write(data)
-        if not dress(draft.fd, original, original.st_mode & _MODE) and folder.path not in self._undressed:
+        if not dress_output(draft.fd, original) and folder.path not in self._undressed:
             self._undressed.add(folder.path)
             log.info("outputs can't have their original's group and mode here", folder=display(folder.path))
         draft.finish()

@@ -1,10 +1,12 @@
-"""As many reading processes as cores and memory allow, a container's limits counted."""
+"""As many processes as cores and memory allow, a container's limits counted."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from inboxd.engines import cpu_capacity
+from inboxd import allowance, config
+from inboxd.engines import cpu
 
 GB = 1024**3
 
@@ -14,7 +16,7 @@ GB = 1024**3
     [(2, 20 * GB, 2), (64, 10 * GB, 8), (4, GB // 2, 1), (1, 64 * GB, 1)],
 )
 def test_cores_are_used_as_far_as_memory_goes(cores: int, free: int, expected: int) -> None:
-    assert cpu_capacity.workers(cores, free) == expected
+    assert cpu.fitting(cores, free) == expected
 
 
 @pytest.fixture
@@ -34,8 +36,8 @@ def limit(machine: Path, group: str, **values: str) -> None:
 
 def test_without_limits_the_machine_counts(machine: Path) -> None:
     limit(machine, "system.slice", cpu_max="max 100000", memory_max="max")
-    assert cpu_capacity.free_memory(machine) == 16 * GB
-    assert cpu_capacity.cores(machine) >= 1
+    assert allowance.free_memory(machine) == 16 * GB
+    assert allowance.cores(machine) >= 1
 
 
 def test_the_tightest_limit_round_us_counts(machine: Path) -> None:
@@ -43,10 +45,17 @@ def test_the_tightest_limit_round_us_counts(machine: Path) -> None:
     limit(
         machine, "system.slice/inboxd.service", memory_max=str(8 * GB), memory_current=str(GB), cpu_max="50000 100000"
     )
-    assert cpu_capacity.free_memory(machine) == 3 * GB
-    assert cpu_capacity.cores(machine) == 1
+    assert allowance.free_memory(machine) == 3 * GB
+    assert allowance.cores(machine) == 1
 
 
 def test_a_machine_without_cgroups_has_no_such_limits(machine: Path) -> None:
     (machine / "proc/self/cgroup").unlink()
-    assert cpu_capacity.free_memory(machine) == 16 * GB
+    assert allowance.free_memory(machine) == 16 * GB
+
+
+def test_renderers_are_as_many_as_the_cores_that_are_ours_but_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 128)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {5, 7, 9})
+    assert config.Settings().render_workers in (1, 2)  # less where the tests run under a quota
+    assert config.Settings(render=config.Render(workers=9)).render_workers == 9

@@ -1,16 +1,9 @@
-"""How many reading processes this machine, or the container or systemd slice we are in, has room for."""
+"""How much of this machine we may use, or of the container or systemd slice that we are in."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-
-WORKER_BYTES = 5 * 1024**3 // 4  # a reading process peaks at 1.0 GB; the rest is for whatever else runs here
-
-
-def workers(cores: int, free_bytes: int) -> int:
-    """One single-threaded process for each core, as far as memory goes; at least one."""
-    return max(1, min(cores, free_bytes // WORKER_BYTES))
 
 
 def cores(root: Path = Path("/")) -> int:
