@@ -40,6 +40,7 @@ SECTIONS: dict[str, tuple[int, Callable[[Bench], None]]] = {  # name: least seco
     "engine-fp8": (100, gpu_ours.engine_section(gpu_ours.only, kv="fp8")),
     "engine-compiled": (100, gpu_ours.engine_section(gpu_ours.only, vision="true")),
     "engine-best": (100, gpu_ours.engine_section(gpu_ours.only, kv="fp8", vision="true")),
+    "trace": (220, gpu_ours.engine_section(gpu_ours.trace, vision="true")),
     "orders": (150, gpu_ours.engine_section(gpu_ours.orders, kv="fp8", vision="true")),
     "fp8-tower": (130, gpu_ours.engine_section(gpu_ours.fp8_tower, kv="fp8")),
     "daemon": (100, gpu_daemon.daemon()),
@@ -74,6 +75,7 @@ def main() -> None:
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     os.environ["PYTHONPATH"] = os.pathsep.join([*sys.path[:2], os.environ.get("PYTHONPATH", "")])  # for vLLM's process
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     bench = Bench(options)
     bench.out.mkdir(parents=True, exist_ok=True)
     for name in options.sections or compared(options.gpus):
@@ -133,15 +135,17 @@ def _in_a_fork(bench: Bench, section: Callable[[Bench], None], seconds: float) -
         sys.stderr.flush()
         os._exit(code)
     status = None
-    while status is None and time.monotonic() - began < seconds:
-        done, ended = os.waitpid(pid, os.WNOHANG)
-        status = ended if done else None
-        time.sleep(0.1)
-    if status is None:
-        bench.record("failed", error="out of time")
-        bench.say("FAILED: out of time after", round(seconds), "s")
-    with suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)
+    try:
+        while status is None and time.monotonic() - began < seconds:
+            done, ended = os.waitpid(pid, os.WNOHANG)
+            status = ended if done else None
+            time.sleep(0.1)
+        if status is None:
+            bench.record("failed", error="out of time")
+            bench.say("FAILED: out of time after", round(seconds), "s")
+    finally:  # also when the bench itself is told to end: an engine left behind holds the whole GPU
+        with suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
     if status is None:
         os.waitpid(pid, 0)
         gpu_daemon.partial(bench)

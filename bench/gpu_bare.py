@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -96,12 +94,12 @@ def http(bench: Bench) -> None:
     command += ["--max-num-seqs", "8" if bench.dry else "256", "--max-num-batched-tokens", "16384"]
     command += ["--dtype", "float32", "--enforce-eager"] if bench.dry else ["--gpu-memory-utilization", "0.9"]
     with (bench.out / "http-server.log").open("wb") as log:
-        server = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        server = subprocess.Popen(command, stdout=log, stderr=log)  # in the section's group: ends with it
         try:
             with measuring() as gauge, ProcessPoolExecutor(4 if bench.dry else 12) as encoders:
                 asyncio.run(_ask_all(bench, f"http://127.0.0.1:{port}", gauge, encoders, server))
         finally:
-            os.killpg(server.pid, signal.SIGKILL)
+            server.kill()
             server.wait()
 
 

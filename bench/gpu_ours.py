@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 from gpu_measure import Bench, Gauge, cpu, measuring, run_record
 
+TINY_PAGES = 200
 TESTS = Path(__file__).resolve().parents[1] / "tests" / "vllm_cpu"
 
 
@@ -133,6 +134,21 @@ async def fp8_tower(bench: Bench, engine: Any, gauge: Gauge) -> None:
     await feed(bench, engine, "FP8 tower", pages, gauge, window)
 
 
+async def trace(bench: Bench, engine: Any, gauge: Gauge) -> None:
+    """Where the time goes in the middle of a run; then without log-probabilities, which only we ask for."""
+    pages, window = bench.in_memory(bench.pages), engine.limits.pages_in_flight
+    for name in ("traced", "traced, no log-probabilities"):
+        work = asyncio.create_task(feed(bench, engine, name, pages, gauge, window))
+        await asyncio.sleep(2 if bench.dry else 25)  # every seat is taken, and pages come and go
+        await probe(engine, "trace_start")
+        await asyncio.sleep(1 if bench.dry else 5)
+        told = await probe(engine, "trace_stop")
+        bench.record("trace", name=name, **told)
+        bench.say("TRACE", name, json.dumps(told))
+        await work
+        await probe(engine, "probe_no_logprobs")
+
+
 async def tower(bench: Bench, engine: Any, gauge: Gauge) -> None:
     """Milliseconds of the vision tower by itself, as it is and changed, and the kernels that take them."""
     del gauge
@@ -168,7 +184,7 @@ def tiny(variants: bool, **profile: Any) -> Callable[[Bench], None]:
         sys.path.insert(0, str(TESTS))
         import pages as printed
 
-        truths = ["\n".join(printed.lines(seed)) for seed in range(50)]
+        truths = ["\n".join(printed.lines(seed)) for seed in range(TINY_PAGES)]
         images = [printed.draw(truth.split("\n")) for truth in truths]
 
         async def live() -> None:

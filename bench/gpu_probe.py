@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from gpu_trace import Trace
+
 from inboxd.engines.vllm_worker import InboxdWorker
 
 LINEARS = ("attention.qkv_proj", "attention.o_proj", "feed_forward.gate_up_proj", "feed_forward.down_proj")
 CHANGED = (*LINEARS, "attention.attn")
 
 
-class Probe(InboxdWorker):
+class Probe(Trace, InboxdWorker):
     """`InboxdWorker` with the instruments of the bench."""
 
     def probe_tower(self, height: int, width: int, counts: tuple[int, ...]) -> dict[str, Any]:
@@ -63,14 +65,20 @@ class Probe(InboxdWorker):
 
     def probe_budget(self, tokens: int) -> int:
         """Lower the tokens a step of the running scheduler, and the image encoder's budget with it."""
-        frame = sys._getframe()
-        while frame is not None:
-            scheduler = getattr(frame.f_locals.get("self"), "scheduler", None)
-            if scheduler is not None and hasattr(scheduler, "max_num_scheduled_tokens"):
-                scheduler.max_num_scheduled_tokens = scheduler.max_num_encoder_input_tokens = tokens
-                return tokens
-            frame = frame.f_back
-        return 0
+        scheduler = _scheduler()
+        scheduler.max_num_scheduled_tokens = scheduler.max_num_encoder_input_tokens = tokens
+        return tokens
+
+    def probe_no_logprobs(self) -> None:
+        """From now on no page's log-probabilities are worked out."""
+        scheduler = _scheduler()
+        add = scheduler.add_request
+
+        def plainly(request: Any) -> None:
+            request.sampling_params.logprobs = None
+            add(request)
+
+        scheduler.add_request = plainly
 
     def _tower(self, pages: list[Any]) -> Any:
         return self.model_runner.model.vision_tower(pages)
@@ -114,6 +122,17 @@ class Probe(InboxdWorker):
             torch.cuda.synchronize()
         rows = [(event.key[:90], event.self_device_time_total / 1e3 / len(pages)) for event in seen.key_averages()]
         return [(name, round(ms, 2)) for name, ms in sorted(rows, key=lambda row: -row[1])[:12]]
+
+
+def _scheduler() -> Any:
+    """The engine core's, which calls us: it stands further up on the stack."""
+    frame = sys._getframe()
+    while frame is not None:
+        scheduler = getattr(frame.f_locals.get("self"), "scheduler", None)
+        if scheduler is not None and hasattr(scheduler, "max_num_scheduled_tokens"):
+            return scheduler
+        frame = frame.f_back  # type: ignore[assignment]
+    raise RuntimeError("no scheduler on the stack")
 
 
 class _Fp8:

@@ -5,7 +5,8 @@
 
 Files arrive for as long as it lasts, a few hundred ahead: pictures, PDFs, copies of earlier files, broken ones; earlier
 files are requeued, and the daemon is asked for its status. FOLDER gets samples.jsonl (every few seconds: memory, open
-files, size of the ledger, stalls of the event loop) and report.json. docs/reliability.md has the figures.
+files, size of the ledger, stalls of the event loop), stalls.txt (what it did in each) and report.json.
+docs/reliability.md has the figures.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections.abc import Coroutine
 from contextlib import closing
 from pathlib import Path
@@ -41,7 +43,7 @@ BEAT_S, STALL_S = 0.02, 0.1
 
 
 class Pulse(threading.Thread):
-    """Asks the event loop for a sign of life, again and again, and notes how long it took."""
+    """Asks the event loop for a sign of life, again and again; notes how long it took, and what it did meanwhile."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, path: Path) -> None:
         super().__init__(daemon=True)
@@ -49,18 +51,28 @@ class Pulse(threading.Thread):
 
     def run(self) -> None:
         answered = threading.Event()
+        main = threading.main_thread().ident or 0
         longest, stalls, beats, told = 0.0, 0, 0, time.monotonic()
         while not self._loop.is_closed():
             answered.clear()
             asked = time.monotonic()
             self._loop.call_soon_threadsafe(answered.set)
+            where = "" if answered.wait(STALL_S) else _stack(main)
             answered.wait()
             took = time.monotonic() - asked
             longest, stalls, beats = max(longest, took), stalls + (took > STALL_S), beats + 1
+            if where:
+                with self._path.with_suffix(".stalls").open("a") as file:
+                    file.write(f"{time.strftime('%H:%M:%S')} {took:.3f} s, after the first {STALL_S} in\n{where}\n")
             if time.monotonic() - told > 1:
                 told = time.monotonic()
                 self._path.write_text(json.dumps({"longest_s": round(longest, 3), "stalls": stalls, "beats": beats}))
             time.sleep(BEAT_S)
+
+
+def _stack(thread: int) -> str:
+    frame = sys._current_frames().get(thread)
+    return "".join(traceback.format_stack(frame, limit=12)) if frame else "?\n"
 
 
 def live(config: str, pulse: Path) -> int:
@@ -145,9 +157,10 @@ class Soak:
             self._cli("status")
             self.status_s.append(round(time.monotonic() - began, 3))
         ledger = sum(path.stat().st_size for path in self._ledger.parent.glob("ledger.sqlite*"))
-        facts = {"at": round(time.monotonic(), 1), **self._counts(), "ledger_bytes": ledger}
+        facts: dict[str, Any] = {"at": round(time.monotonic(), 1), **self._counts(), "ledger_bytes": ledger}
         facts |= {"fds": len(os.listdir(f"/proc/{process.pid}/fd")), "main_kb": rss(process.pid)}
-        facts["all_kb"] = sum(rss(pid) for pid in family(process.pid))
+        sizes = sorted(map(rss, family(process.pid)), reverse=True)
+        facts |= {"all_kb": sum(sizes), "largest_kb": sizes[:2]}
         facts |= json.loads(self._pulse.read_text() or "{}") if self._pulse.exists() else {}
         self.samples.append(facts)
         with (self._options.out / "samples.jsonl").open("a") as file:
@@ -231,6 +244,8 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
         report = Soak(options, Path(name)).run()
+        if (stalls := Path(name, "pulse.stalls")).exists():
+            (options.out / "stalls.txt").write_text(stalls.read_text())
     (options.out / "report.json").write_text(json.dumps(report, indent=1) + "\n")
     print(json.dumps(report, indent=1))
 
