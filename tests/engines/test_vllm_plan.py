@@ -108,7 +108,8 @@ def test_one_engine_for_each_card(tmp_path: Path) -> None:
 
 
 def test_the_models_lie_in_the_state_folder_wherever_the_logs_go(tmp_path: Path) -> None:
-    vllm_model.fetched(tmp_path / "models", "some/model").mkdir(parents=True)
+    (tmp_path / "models").mkdir()
+    vllm_model.fetched(tmp_path / "models", "some/model").symlink_to(TINY)
     wanted = Settings(state=str(tmp_path), engine=Engine(model="some/model", model_profile="generic"))
     for logs, lies in ((None, tmp_path), (tmp_path / "aside", tmp_path / "aside")):
         (plan,) = vllm_plan.plans(wanted, Detected((gpu(),)), logs)
