@@ -72,6 +72,7 @@ def test_the_first_steps_work_as_printed(tmp_path: Path, document: str, heading:
     for step in (*steps.splitlines(), "inboxd status"):
         program, verb, *options = shlex.split(step, comments=True)
         assert program == "inboxd"
+        assert not [option for option in options if option.startswith("/")], "a user may not make that"
         command = [verb, *map(os.path.expanduser, options), *(["--until-drained"] if verb == "run" else [])]
         done = subprocess.run([sys.executable, "-c", MACHINE, tmp_path, *command], capture_output=True, check=False)
         assert done.returncode == 0, (step, done.stdout, done.stderr)

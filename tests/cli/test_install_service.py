@@ -50,7 +50,7 @@ def test_it_puts_everything_in_place_and_a_second_time_nothing(
 
 def test_it_keeps_a_configuration_that_is_there(tmp_path: Path) -> None:
     install(tmp_path, inbox=[Path("/srv/scans")])
-    with pytest.raises(UsageError, match=r"there already, and does not name /srv/other$"):
+    with pytest.raises(UsageError, match=r"there already, and does not name /srv/other\n"):
         install(tmp_path, inbox=[Path("/srv/scans"), Path("/srv/other")])
     file = tmp_path / "etc/inboxd/inboxd.toml"
     before = file.read_bytes()

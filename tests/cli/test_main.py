@@ -84,6 +84,14 @@ def test_a_configuration_that_cannot_be_read_is_told_not_passed_over(inboxd: Inb
         assert f"cannot read the configuration {file}" in ended.err
 
 
+def test_a_configuration_without_permission_is_no_wrong_usage(confined: Inboxd, tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    file.touch(0)
+    ended = confined("files", "--config", file)
+    assert ended.code == 78
+    assert f"cannot read the configuration {file}: Permission denied" in ended.err
+
+
 def test_a_wrong_setting_is_named(inboxd: Inboxd, tmp_path: Path) -> None:
     file = tmp_path / "c.toml"
     file.write_text("[engine]\nnaem = 1\n")

@@ -156,7 +156,7 @@ def test_a_folder_that_cannot_take_it_is_said_in_words(
     remote: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "a file").write_bytes(b"")
-    assert main(["fetch-model", "some/model", "--to", str(tmp_path / "a file")]) == 1
+    assert main(["fetch-model", "some/model", "--to", str(tmp_path / "a file" / "model")]) == 1
     assert "Not a directory" in capsys.readouterr().err
     (tmp_path / "extra").mkdir()
     (tmp_path / "extra" / "large.json.part").symlink_to("/dev/full")

@@ -24,7 +24,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 _LISTED = 10
 
-PATH = click.Path(path_type=Path)
+PATH = click.Path(readable=False, path_type=Path)  # click would call what can't be read wrong usage
 config_option = click.option(
     "--config",
     type=PATH,
