@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib import metadata
@@ -12,6 +11,7 @@ from typing import Any
 import msgspec
 
 from inboxd import profiles
+from inboxd.allowance import cores
 from inboxd.config import Settings
 from inboxd.core import capacity
 from inboxd.core.capacity import Expected, Shape
@@ -161,7 +161,7 @@ def arguments(plan: Plan, ready: tuple[Gpu, ...], way: Way) -> dict[str, Any]:
         # No page comes twice: both caches off spares hashing every page for nothing.
         "mm_processor_cache_gb": 0,
         "enable_prefix_caching": False,
-        "renderer_num_workers": max(2, min(8, (os.cpu_count() or 2) // 2)),
+        "renderer_num_workers": max(2, min(8, cores() // 2)),
         "worker_extension_cls": "inboxd.engines.vllm_worker.InboxdWorker",
         "use_tqdm_on_load": False,
     }
