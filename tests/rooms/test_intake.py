@@ -621,7 +621,7 @@ def test_a_full_disk_pauses_intake_until_there_is_space(stage: Stage, monkeypatc
 
 def test_a_file_that_does_not_fit_keeps_no_other_out(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(looking, "NO_ROOM_S", 0.1)
-    free = [1000 + 2 * len(PDF)]
+    free = [1000 + len(PDF)]
     monkeypatch.setattr(Spool, "free", lambda _: free[0])
     stage.intake_settings = Intake(min_free_bytes=1000)
     large = PDF.replace(b"%%EOF", b"%" * 10_000 + b"\n%%EOF")
