@@ -82,6 +82,14 @@ class LedgerMachine(RuleBasedStateMachine):
         self.disk.write(path, content)
         self.scan()
 
+    @rule(content=CONTENTS)
+    def somebody_copies_one_all_over(self, content: str) -> None:
+        for path in (b"a.pdf", b"b.pdf", b"sub/c.pdf", b"d.pdf"):
+            if self.disk.files.get(path, ("",))[0] != content:
+                self.disk.write(path, content)
+        self.scan()
+        self.intake()
+
     @rule(path=PATHS)
     def somebody_touches(self, path: bytes) -> None:
         if path in self.disk.files:
