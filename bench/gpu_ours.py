@@ -146,6 +146,8 @@ async def trace(bench: Bench, engine: Any, gauge: Gauge) -> None:
         bench.record("trace", name=name, **told)
         bench.say("TRACE", name, json.dumps(told))
         await work
+        if bench.dry:  # its workers are not in the scheduler's process
+            return
         await probe(engine, "probe_no_logprobs")
 
 
