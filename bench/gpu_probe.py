@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import FrameType
 from typing import Any
 
 from gpu_trace import Trace
@@ -126,12 +127,12 @@ class Probe(Trace, InboxdWorker):
 
 def _scheduler() -> Any:
     """The engine core's, which calls us: it stands further up on the stack."""
-    frame = sys._getframe()
+    frame: FrameType | None = sys._getframe()
     while frame is not None:
         scheduler = getattr(frame.f_locals.get("self"), "scheduler", None)
         if scheduler is not None and hasattr(scheduler, "max_num_scheduled_tokens"):
             return scheduler
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     raise RuntimeError("no scheduler on the stack")
 
 

@@ -45,6 +45,7 @@ async def take_up(
         arrivals.unwatched, configured, "its inbox is not configured any more", now=time.time()
     ):
         left += more
+    faults.point("beginning.let_go")
     if left:
         log.warning("some files are left alone: their inboxes are not configured any more", files=left)
     spool = Spool(spool_dir)

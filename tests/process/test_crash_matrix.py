@@ -40,6 +40,7 @@ FIRST = {
     "migrating.committed": (1,),
     "service.begun": (1,),
     "beginning.taken_up": (1,),
+    "beginning.let_go": (1,),
     "marker.created": (1, 2),
     "marker.written": (1, 2),
     "intake.recorded": (1,),

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -189,10 +190,11 @@ class Writer:
             )
         wal = _identity(self._wal)
         if self._wal_file not in (None, wal):
-            self._raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # from the file that is still open, whatever its name
+            with suppress(sqlite3.Error):  # this group is committed, and must not be carried out again for it
+                self._raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # from the file still open, whatever its name
             raise LedgerLost(
                 f"{self._wal} was removed while the ledger was in use",
-                "It is no leftover: it holds the latest changes. They are in the ledger now: start the daemon again.",
+                "It is no leftover: it holds the latest changes. They go into the ledger now: start the daemon again.",
             )
         self._wal_file = wal
 
