@@ -23,6 +23,8 @@ from tests.shares.uploads import (
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("samba")]
 
+STATUS_SHARING_VIOLATION = 0xC0000043
+
 
 class Share:
     """The share as a client on another machine has it, and the daemon that watches the same folder on the server."""
@@ -45,6 +47,21 @@ class Share:
     def open(self, name: str, mode: str = "wb") -> Any:
         """A file of the share, each write to which goes out at once."""
         return _client().open_file(self._place(name), mode=mode, buffering=0, share_access="r", **self._who())
+
+    def open_again(self, name: str) -> Any:
+        """A file that a client held when it died, as soon as the server has noticed the death."""
+        opened: list[Any] = []
+
+        def let_go() -> bool:
+            try:
+                opened.append(self.open(name))
+            except OSError as error:
+                if getattr(error, "ntstatus", None) != STATUS_SHARING_VIOLATION:
+                    raise
+            return bool(opened)
+
+        self.daemon.wait(let_go)
+        return opened[0]
 
     def rename(self, old: str, new: str) -> None:
         _client().rename(self._place(old), self._place(new), **self._who())
@@ -147,7 +164,7 @@ def test_a_client_that_is_killed_in_the_middle_and_comes_again(share: Share, tmp
     with subprocess.Popen(share.child(CLIENT, name, tmp_path / "half"), stdin=subprocess.PIPE) as client:
         share.daemon.wait(lambda: waits_for_more(share.daemon, name))
         client.kill()
-    with share.open(name) as file:
+    with share.open_again(name) as file:
         for pieces in rounds({name: data}, 2):
             file.write(pieces[name][1])
     all_came_once_and_whole(share.daemon, {name: data})
