@@ -63,7 +63,6 @@ LIMIT_S = 280
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--model", default="/tmp/model")
-    parser.add_argument("--tiny", default=str(HERE.parent / "tests" / "tiny_lightonocr"))
     parser.add_argument("--out", default=os.environ.get("OUT", "bench-gpu"))
     parser.add_argument("--scratch", default="/tmp/inboxd-bench")
     parser.add_argument("--budget", type=float, default=540, help="seconds for everything")

@@ -18,6 +18,7 @@ import gpu_pages
 import numpy as np
 
 BEGAN = time.monotonic()
+TINY = Path(__file__).resolve().parents[1] / "tests" / "tiny_lightonocr"
 PROFILES = """
 [[model]]
 name = "dummy"
@@ -57,12 +58,19 @@ source = "bench"
 """
 
 
+def tiny_model() -> Path:
+    """The folder of the tests' tiny checkpoint, its weights unpacked."""
+    sys.path.insert(0, str(TINY))
+    import weights
+
+    return Path(weights.unpack())
+
+
 class Bench:
     """What a section needs: where things are, how many pages, and where results go."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.model = Path(options.model)
-        self.tiny = Path(options.tiny)
         self.out = Path(options.out)
         self.pages = options.pages
         self.dry = options.dry
@@ -108,7 +116,7 @@ class Bench:
         (state / "profiles.toml").write_text(PROFILES.format(**own))
         engine = Engine(
             name="vllm",
-            model=str(self.tiny if model == "tiny" else self.model),
+            model=str(tiny_model() if model == "tiny" else self.model),
             model_profile=model,
             gpu_profile="bench",
             profiles=str(state / "profiles.toml"),

@@ -190,7 +190,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--engine", choices=("null", "vllm"), default="null")
     parser.add_argument("--model", default="/tmp/model")
-    parser.add_argument("--tiny", default="")
     parser.add_argument("--pages", type=int, default=2000)
     parser.add_argument("--tokens", type=int, default=700, help="forced on a page, in the mean")
     parser.add_argument("--dry", action="store_true", help="small: tries the bench itself on vLLM's CPU build")

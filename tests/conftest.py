@@ -1,6 +1,5 @@
-"""For every test: logs are as structlog has them unless it sets them up itself, and nothing is judged by its speed.
-
-The machine may be busy with something else.
+"""For every test: the tiny checkpoint is unpacked, logs are as structlog has them unless it sets them up itself, and
+nothing is judged by its speed: the machine may be busy with something else.
 """
 
 from __future__ import annotations
@@ -8,9 +7,14 @@ from __future__ import annotations
 import pytest
 import structlog
 from hypothesis import HealthCheck, settings
+from tests.tiny_lightonocr import weights
 
 settings.register_profile("inboxd", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("inboxd")
+
+
+def pytest_configure() -> None:
+    weights.unpack()
 
 
 @pytest.fixture(autouse=True)
