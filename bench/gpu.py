@@ -40,7 +40,7 @@ SECTIONS: dict[str, tuple[int, Callable[[Bench], None]]] = {  # name: least seco
     "engine-fp8": (100, gpu_ours.engine_section(gpu_ours.only, kv="fp8")),
     "engine-compiled": (100, gpu_ours.engine_section(gpu_ours.only, vision="true")),
     "engine-best": (100, gpu_ours.engine_section(gpu_ours.only, kv="fp8", vision="true")),
-    "trace": (220, gpu_ours.engine_section(gpu_ours.trace, vision="true")),
+    "trace": (280, gpu_ours.engine_section(gpu_ours.trace, vision="true")),
     "orders": (150, gpu_ours.engine_section(gpu_ours.orders, kv="fp8", vision="true")),
     "fp8-tower": (130, gpu_ours.engine_section(gpu_ours.fp8_tower, kv="fp8")),
     "daemon": (100, gpu_daemon.daemon()),
@@ -56,7 +56,7 @@ for count in (1, 2, 4, 8):
     if count > 1:
         SECTIONS[f"gpus-{count}-killed"] = (90, gpu_daemon.daemon(gpus=count, vision="true", kill=True))
         SECTIONS[f"tensor-{count}"] = (90, gpu_daemon.daemon(gpus=count, tensor=count, vision="true"))
-LIMIT_S = 280
+LIMIT_S = 400
 """Seconds that one section may take, however many are left."""
 
 

@@ -135,9 +135,13 @@ async def fp8_tower(bench: Bench, engine: Any, gauge: Gauge) -> None:
 
 
 async def trace(bench: Bench, engine: Any, gauge: Gauge) -> None:
-    """Where the time goes in the middle of a run; then without log-probabilities, which only we ask for."""
+    """Where the time goes in the middle of a run, and what log-probabilities cost, which only we ask for."""
     pages, window = bench.in_memory(bench.pages), engine.limits.pages_in_flight
-    for name in ("traced", "traced, no log-probabilities"):
+    for name, then in (
+        ("traced", "probe_send_logprobs"),
+        ("traced, log-probabilities sent", "probe_no_logprobs"),
+        ("traced, no log-probabilities", ""),
+    ):
         work = asyncio.create_task(feed(bench, engine, name, pages, gauge, window))
         await asyncio.sleep(2 if bench.dry else 25)  # every seat is taken, and pages come and go
         await probe(engine, "trace_start")
@@ -146,9 +150,9 @@ async def trace(bench: Bench, engine: Any, gauge: Gauge) -> None:
         bench.record("trace", name=name, **told)
         bench.say("TRACE", name, json.dumps(told))
         await work
-        if bench.dry:  # its workers are not in the scheduler's process
+        if not then or bench.dry:  # on a CPU the workers are not in the scheduler's process
             return
-        await probe(engine, "probe_no_logprobs")
+        await probe(engine, then)
 
 
 async def tower(bench: Bench, engine: Any, gauge: Gauge) -> None:

@@ -70,6 +70,10 @@ class Probe(Trace, InboxdWorker):
         scheduler.max_num_scheduled_tokens = scheduler.max_num_encoder_input_tokens = tokens
         return tokens
 
+    def probe_send_logprobs(self) -> None:
+        """From now on log-probabilities go to the front end with each token, as vLLM has it."""
+        del self.model_runner.sample_tokens
+
     def probe_no_logprobs(self) -> None:
         """From now on no page's log-probabilities are worked out."""
         scheduler = _scheduler()

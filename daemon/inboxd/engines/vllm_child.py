@@ -30,6 +30,7 @@ class Child:
         self._writer = writer
         self._engine: Any = None
         self._prompts: dict[str, str] = {}
+        self._kept = False  # log-probabilities, in the worker
         self._work: dict[int, asyncio.Task[None]] = {}
         self.kv_used = 0.0
         self.preemptions = 0
@@ -75,6 +76,9 @@ class Child:
         try:
             self._engine = _build(order.arguments, self)
             pairs = await self._engine.collective_rpc("inboxd_pids")
+            if len(pairs) == 1:  # with several a call waits for all of them, and they for it
+                await self._engine.collective_rpc("inboxd_keep_logprobs")
+                self._kept = True
         except Exception as error:  # noqa: BLE001 - vLLM, torch and transformers raise what they like
             wire.send(self._writer, wire.Unusable(f"{type(error).__name__}: {error}"))
             return
@@ -94,7 +98,7 @@ class Child:
         except EngineGenerateError as error:
             reply = wire.Failed(order.number, f"vLLM failed on this page: {error.__cause__ or error}")
         else:
-            reply = self._answer(order.number, output)
+            reply = await self._answer(order.number, output)
         wire.send(self._writer, reply)
 
     async def _generate(self, order: wire.Read, pixels: np.ndarray) -> Any:
@@ -116,27 +120,34 @@ class Child:
         page = {"prompt": self._prompts[order.prompt], "multi_modal_data": {"image": pixels}}
         # Rendered first, because only that happens on the renderer's threads in every version of vLLM.
         (rendered,) = await self._engine.renderer.render_cmpl_async([page])
-        answers = self._engine.generate(rendered, sampling, f"page-{order.number}")
+        answers = self._engine.generate(rendered, sampling, _name(order.number))
         return [answer async for answer in answers][-1]
 
-    def _answer(self, number: int, output: Any) -> wire.Reply:
+    async def _answer(self, number: int, output: Any) -> wire.Reply:
         answer = output.outputs[0]
         if answer.finish_reason not in {"stop", "length", "repetition"}:
             return wire.Failed(number, f"vLLM gave the page up: {answer.finish_reason}")
-        tokens = list(answer.token_ids)
+        tokens, logprob = list(answer.token_ids), answer.cumulative_logprob
+        if self._kept:
+            (logprob,) = await self._engine.collective_rpc("inboxd_logprob", args=(_name(number), len(tokens)))
         return wire.Answer(
             number=number,
             text=self._engine.get_tokenizer().decode(tokens, skip_special_tokens=True),
             finish=answer.finish_reason,
             tokens_in=len(output.prompt_token_ids),
             tokens_out=len(tokens),
-            logprob=answer.cumulative_logprob,
+            logprob=logprob,
             first_token_s=output.metrics.first_token_latency,
         )
 
     async def _call(self, order: wire.Call) -> None:
         answers = await self._engine.collective_rpc(order.method, args=order.arguments)
         wire.send(self._writer, wire.Called(order.number, tuple(answers), self.kv_used, self.preemptions))
+
+
+def _name(number: int) -> str:
+    """A page's name in vLLM."""
+    return f"page-{number}"
 
 
 def _prompt(tokenizer: Any, text: str) -> str:

@@ -211,7 +211,7 @@ class VllmEngine:
         )
 
     def _text(self, page: PageImage, answer: wire.Answer, seconds: float) -> PageText:
-        mean = answer.logprob / answer.tokens_out if answer.tokens_out else None
+        mean = answer.logprob / answer.tokens_out if answer.logprob is not None and answer.tokens_out else None
         confidence = None if mean is None else math.exp(mean)
         text, boxes = dialect.read(answer.text, self._plan.model.dialect, page.width, page.height, confidence or 0.0)
         return PageText(

@@ -79,7 +79,7 @@ class Answer(_Message, frozen=True):
     finish: str
     tokens_in: int
     tokens_out: int
-    logprob: float  # of all output tokens together
+    logprob: float | None  # of all output tokens together
     first_token_s: float
 
 

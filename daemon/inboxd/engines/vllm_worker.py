@@ -1,4 +1,4 @@
-"""What runs inside vLLM's worker process: memory figures, giving memory back, compiling the vision tower.
+"""What runs inside vLLM's worker process: memory figures, giving memory back, log-probabilities, compiling the tower.
 
 vLLM mixes `InboxdWorker` into its worker class (`worker_extension_cls`); the engine calls its methods by name.
 """
@@ -9,11 +9,15 @@ import gc
 import os
 from typing import Any
 
+KEPT = 1024
+"""Pages whose log-probabilities are kept: more than decode together, so that only those given up are forgotten."""
+
 
 class InboxdWorker:
     """Mixed into vLLM's worker; every name starts with `inboxd_` because a clash would stop the engine."""
 
     model_runner: Any  # the worker's own
+    inboxd_kept: dict[str, list[float]]
 
     def inboxd_pids(self) -> tuple[int, int]:
         """This worker's process and its parent's, which is the engine core where that is a process of its own."""
@@ -46,6 +50,48 @@ class InboxdWorker:
         torch.cuda.empty_cache()
         after: int = torch.cuda.memory_reserved()
         return before - after
+
+    def inboxd_keep_logprobs(self) -> None:
+        """From now on log-probabilities stay here, token by token, until a page is done and they are asked for.
+
+        vLLM sends three arrays for each token to its front end, which is most of the work of a step's message
+        (docs/tuning.md).
+        """
+        sample, self.inboxd_kept = self.model_runner.sample_tokens, {}
+
+        def sample_tokens(*arguments: Any, **named: Any) -> Any:
+            result = sample(*arguments, **named)
+            if not hasattr(result, "get_output"):
+                return self.inboxd_kept_back(result)
+            get = result.get_output  # still being worked out on the GPU
+            result.get_output = lambda: self.inboxd_kept_back(get())
+            return result
+
+        self.model_runner.sample_tokens = sample_tokens
+
+    def inboxd_kept_back(self, output: Any) -> Any:
+        """A step's output, a row for each page in it, without its log-probabilities."""
+        if output is None or output.logprobs is None:
+            return output
+        chosen, output.logprobs = output.logprobs.logprobs[:, 0].tolist(), None
+        for page, tokens, logprob in zip(output.req_ids, output.sampled_token_ids, chosen, strict=False):
+            if tokens:  # none where the prompt is not all read yet
+                kept = self.inboxd_kept.pop(page, [])
+                kept.append(logprob)
+                self.inboxd_kept[page] = kept  # at the end: the first is the one untouched for longest
+        while len(self.inboxd_kept) > KEPT:
+            del self.inboxd_kept[next(iter(self.inboxd_kept))]
+        return output
+
+    def inboxd_logprob(self, page: str, tokens: int) -> float | None:
+        """Log-probability of a page's first `tokens` tokens together, and forget it; None if it is not known.
+
+        vLLM may add something of its own to the page's name, and may have gone on for a token beyond the end.
+        """
+        for name in self.inboxd_kept:
+            if name == page or name.startswith(f"{page}-"):
+                return sum(self.inboxd_kept.pop(name)[:tokens])
+        return None
 
     def inboxd_compile_vision(self) -> int:
         """Compile the vision tower's blocks, one piece of code for all and for any page size; returns how many.

@@ -24,6 +24,8 @@ ANSWERS = {
     "inboxd_memory": {"torch_reserved": 2},
     "inboxd_relieve": 3 * 2**20,
     "inboxd_compile_vision": 4,
+    "inboxd_keep_logprobs": None,
+    "inboxd_logprob": -0.1,
 }
 
 
@@ -75,7 +77,7 @@ class AsyncLLM:
         return prompts
 
     async def generate(self, *_: Any) -> AsyncIterator[Any]:
-        answer = SimpleNamespace(finish_reason="stop", token_ids=[1, 2], cumulative_logprob=-0.1)
+        answer = SimpleNamespace(finish_reason="stop", token_ids=[1, 2], cumulative_logprob=0.0)
         metrics = SimpleNamespace(first_token_latency=0.1)
         yield SimpleNamespace(outputs=[answer], prompt_token_ids=[1], metrics=metrics)
 
