@@ -86,13 +86,13 @@ class VllmEngine:
         after_death = self._lost
         await self.close()
         open_log(self._plan.log, keep=after_death)
-        ready = await asyncio.to_thread(vllm_start.check, self._plan, after_death=after_death)
+        ready = await vllm_start.check(self._plan, after_death=after_death)
         ways = self._plan.ways
         for way in ways:
             started = await self._load(ready, way)
             reason = await self._trouble(way)
             if reason is None:
-                self._info = self._described(started.kv_tokens, way)
+                self._info = vllm_start.described(self._plan, way, started.kv_tokens, self._limits.pages_in_flight)
                 log.info("vLLM is tuned", **self._info.details)
                 return self._info
             await self.close()
@@ -224,22 +224,6 @@ class VllmEngine:
             first_token_s=answer.first_token_s,
             mean_logprob=mean,
             read_s=seconds,
-        )
-
-    def _described(self, kv_tokens: int, way: Way) -> EngineInfo:
-        plan = self._plan
-        return EngineInfo(
-            engine="vllm",
-            model=plan.model.name,
-            version=vllm_start.version(),
-            device=", ".join(gpu.name for gpu in plan.gpus) or "cpu",
-            details={
-                "profile": plan.profile.name,
-                "dtype": plan.dtype,
-                "kv_cache": f"{kv_tokens:,} tokens of {plan.profile.kv_dtype}",
-                "pages_in_flight": str(self._limits.pages_in_flight),
-                "compiled": way.value,
-            },
         )
 
 
