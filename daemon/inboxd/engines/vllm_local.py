@@ -20,7 +20,8 @@ from inboxd.engines import vllm_wire as wire
 from inboxd.engines.fleet import Fleet
 from inboxd.engines.protocol import Limits
 from inboxd.engines.vllm_plan import Plan, Way, arguments, plans
-from inboxd.engines.vllm_process import CallFailed, VllmProcess, environment, open_log
+from inboxd.engines.vllm_process import CallFailed, VllmProcess
+from inboxd.engines.vllm_surroundings import empty_sockets, environment, open_log
 from inboxd.errors import EngineLost, EngineUnusable
 from inboxd.gpus import Gpu
 from inboxd.model import EngineInfo, MemorySample, PageFailure, PageImage, PageText
@@ -155,7 +156,8 @@ class VllmEngine:
     async def _load(self, ready: tuple[Gpu, ...], way: Way) -> wire.Started:
         plan = self._plan
         visible = ",".join(gpu.uuid if gpu.mig else str(gpu.index) for gpu in ready) or None
-        process = await VllmProcess.launch(environment(visible, plan.log))
+        sockets = empty_sockets(plan.log)
+        process = await VllmProcess.launch(environment(visible, plan.log, sockets), sockets)
         try:
             reply = await process.start(wire.Start(arguments(plan, ready, way)))
             if isinstance(reply, wire.Unusable):

@@ -1,15 +1,20 @@
 """Stands in for vLLM in its process: starts at once, reads "text" from any page, fails at what FAKE_VLLM_FAILS names.
 
+Its socket lies where vLLM has its own.
+
 One module under all the names that `inboxd.engines.vllm_child` imports. Put its folder on PYTHONPATH.
 """
 
 from __future__ import annotations
 
 import os
+import socket
 import sys
+import tempfile
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 __path__: list[str] = []
 for _name in (
@@ -55,6 +60,10 @@ class SamplingParams(AsyncEngineArgs):
 class AsyncLLM:
     output_handler = None
     vllm_config = SimpleNamespace(cache_config=SimpleNamespace(num_gpu_blocks=100, block_size=16))
+
+    def __init__(self) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.bind(f"{os.environ.get('VLLM_RPC_BASE_PATH', tempfile.gettempdir())}/{uuid4()}")
 
     @classmethod
     def from_engine_args(cls, *_: Any, **__: Any) -> AsyncLLM:
