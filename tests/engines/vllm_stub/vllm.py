@@ -18,7 +18,7 @@ from uuid import uuid4
 
 __path__: list[str] = []
 for _name in (
-    *("engine", "engine.arg_utils", "sampling_params", "v1", "v1.engine", "v1.engine.async_llm"),
+    *("engine", "engine.arg_utils", "exceptions", "sampling_params", "v1", "v1.engine", "v1.engine.async_llm"),
     *("v1.engine.exceptions", "v1.metrics", "v1.metrics.loggers"),
 ):
     sys.modules[f"vllm.{_name}"] = sys.modules[__name__]
@@ -37,6 +37,10 @@ class EngineDeadError(Exception):
 
 
 class EngineGenerateError(Exception):
+    pass
+
+
+class VLLMClientError(Exception):
     pass
 
 
