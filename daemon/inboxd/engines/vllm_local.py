@@ -107,10 +107,16 @@ class VllmEngine:
     async def read(self, page: PageImage, attempt: int = 1) -> PageText | PageFailure:
         """Read one page; a later attempt samples at the profile's next temperature.
 
+        A failure is the page's own only if the golden page is read after it. vLLM may live on and read nothing.
+
         Raises:
-            EngineLost: the engine died or was closed.
+            EngineLost: the engine died or was closed, or fails at the golden page too.
         """
-        return await self._read(page, attempt, self._plan.model.max_tokens)
+        answer = await self._read(page, attempt, self._plan.model.max_tokens)
+        if isinstance(answer, PageFailure) and (why := await self._misread(1)) is not None:
+            self._lost = True
+            raise EngineLost(f"vLLM runs, but no longer reads its test page: {why}", "Start it again.")
+        return answer
 
     async def memory(self) -> MemorySample | None:
         """The allocator's figures from the engine's process, the GPU's from NVML; None where the process has none."""
@@ -178,13 +184,21 @@ class VllmEngine:
         try:
             if way is Way.ALL:
                 await self._process.call("inboxd_compile_vision")
-            return await vllm_golden.misread(
-                lambda page: self._read(page, 1, vllm_golden.MAX_TOKENS), self._limits, known=self._plan.model.golden
-            )
+            reason = await self._misread(1)
+            if reason is None and self._plan.model.golden:
+                reason = await self._misread(self._limits.pages_in_flight)
+            return reason
         except CallFailed as failed:
             return failed.what
         except EngineLost as lost:
             return f"{lost.what}: {vllm_start.last_words(self._plan.log) or 'it left no last words'}"
+
+    async def _misread(self, times: int) -> str | None:
+        """What is wrong with the golden page, read so many `times` at once; None if nothing is."""
+        model = self._plan.model
+        return await vllm_golden.misread(
+            lambda page: self._read(page, 1, vllm_golden.MAX_TOKENS), model.grid, times, known=model.golden
+        )
 
     async def _read(self, page: PageImage, attempt: int, max_tokens: int) -> PageText | PageFailure:
         if self._process is None or self._lost:

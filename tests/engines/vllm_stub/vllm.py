@@ -1,6 +1,7 @@
 """Stands in for vLLM in its process: starts at once, reads "text" from any page, fails at what FAKE_VLLM_FAILS names.
 
-Its socket lies where vLLM has its own.
+That may be a method of the worker; "black", a page whose middle is black; "after-black", each page from such a one on;
+or "pages", every page. Sockets lie where vLLM has its own.
 
 One module under all the names that `inboxd.engines.vllm_child` imports. Put its folder on PYTHONPATH.
 """
@@ -66,6 +67,7 @@ class AsyncLLM:
     vllm_config = SimpleNamespace(cache_config=SimpleNamespace(num_gpu_blocks=100, block_size=16))
 
     def __init__(self) -> None:
+        self._broken = "pages" in FAILS
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.bind(f"{os.environ.get('VLLM_RPC_BASE_PATH', tempfile.gettempdir())}/{uuid4()}")
 
@@ -83,7 +85,11 @@ class AsyncLLM:
         return [ANSWERS[method]]
 
     async def render_cmpl_async(self, prompts: list[Any]) -> list[Any]:
-        if "render" in FAILS:
+        (prompt,) = prompts
+        image = prompt["multi_modal_data"]["image"]
+        black = not image[image.shape[0] // 2, image.shape[1] // 2].any()
+        self._broken |= black and "after-black" in FAILS
+        if self._broken or (black and "black" in FAILS):
             raise RuntimeError("the processor fell over")
         return prompts
 
