@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 import os
@@ -300,19 +301,19 @@ def test_a_held_card_is_refused_with_how_much_and_by_whom(tmp_path: Path, monkey
     monkeypatch.setattr("inboxd.gpus.memory", lambda _: held)
     monkeypatch.setattr(vllm_start, "FREEING_S", 0.0)
     with pytest.raises(EngineUnusable, match=r"2\.0 GiB free of 22\.0.*Held by trainer \(pid 1\) 19\.0 GiB"):
-        vllm_start.check(plan)
+        asyncio.run(vllm_start.check(plan))
 
 
 def test_a_lost_card_is_said_to_be_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("inboxd.gpus.memory", lambda _: None)
     with pytest.raises(EngineUnusable, match="no longer answers"):
-        vllm_start.check(_plan(tmp_path))
+        asyncio.run(vllm_start.check(_plan(tmp_path)))
 
 
 def test_a_version_that_is_known_to_loop_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vllm_start, "version", lambda: "0.27.1")
     with pytest.raises(EngineUnusable, match="loop"):
-        vllm_start.check(_plan(tmp_path))
+        asyncio.run(vllm_start.check(_plan(tmp_path)))
 
 
 def test_the_cause_is_taken_from_the_engines_own_log(tmp_path: Path) -> None:

@@ -59,7 +59,8 @@ def test_a_memory_sample_is_kept_with_what_else_was_measured(clerk: Clerk) -> No
 
 
 def test_every_figure_of_a_memory_sample_has_a_column() -> None:
-    assert {field.name for field in fields(MemorySample)} == set(memory_samples.c.keys()) - {"id", "run", "at", "extra"}
+    others = {"id", "run", "at", "extra", "torch_largest_free"}  # the last of an older ledger: never filled
+    assert {field.name for field in fields(MemorySample)} == set(memory_samples.c.keys()) - others
 
 
 def test_pause_and_resume(clerk: Clerk) -> None:

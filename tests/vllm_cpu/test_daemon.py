@@ -27,10 +27,10 @@ def write_pdf(path: Path, truths: list[list[str]]) -> None:
 
 
 @pytest.fixture
-def daemon(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Daemon]:
+def daemon(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Daemon]:
     name = getattr(request, "param", "vllm")
-    made = Daemon(tmp_path, engine=name)
-    engine = tiny.settings(tmp_path).engine
+    made = Daemon(tmp_path_factory.mktemp("d"), engine=name)  # a short path, for vLLM's sockets to fit below it
+    engine = tiny.settings(made.state).engine
     made.config.write_text(
         made.config.read_text().replace(
             f'name = "{name}"\n',

@@ -22,15 +22,21 @@ import tiny
 from inboxd.engines import vllm_golden, vllm_local, vllm_plan
 from inboxd.engines.protocol import Engine
 from inboxd.errors import EngineLost, EngineUnusable
-from inboxd.model import PageText
+from inboxd.model import PageFailure, PageText
 
 
 class TestVllm(conformance.Conformance):
     reads = False  # English print is all that the tiny checkpoint knows
+    folders: pytest.TempPathFactory
 
-    @staticmethod
-    def make() -> Engine:
-        return tiny.engine()
+    @pytest.fixture(scope="class", autouse=True)
+    @classmethod
+    def _folders(cls, tmp_path_factory: pytest.TempPathFactory) -> None:
+        cls.folders = tmp_path_factory
+
+    @classmethod
+    def make(cls) -> Engine:
+        return tiny.engine(cls.folders.mktemp("s"))
 
     def test_a_blank_page_gives_empty_text(self, engine: Engine, loop: asyncio.Runner) -> None:
         """Not this model: it was never shown one. That it answers is all that can be asked."""
@@ -63,8 +69,20 @@ class TestVllm(conformance.Conformance):
         assert engine.limits.pages_in_flight == 8 + 1  # seats, and one ahead: 1 GiB of KV would hold many more
         assert "tokens" in loop.run(engine.start()).details["kv_cache"]
 
+    def test_a_page_that_vllm_does_not_take_is_that_pages_failure(self, engine: Engine, loop: asyncio.Runner) -> None:
+        failure = loop.run(engine.read(conformance.blank(60 * 28, 60 * 28)))
+        assert isinstance(failure, PageFailure) and failure.permanent
+        assert failure.reason.startswith("vLLM refuses the page: ")
+        assert isinstance(loop.run(engine.read(vllm_golden.page(28))), PageText)
+
     def test_gives_memory_back_when_asked(self, engine: Engine, loop: asyncio.Runner) -> None:
         assert "MiB" in loop.run(tiny.relieve(engine))
+
+
+@pytest.fixture
+def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A state folder whose path is no longer than a person's: vLLM's sockets must fit below it."""
+    return tmp_path_factory.mktemp("s")
 
 
 @pytest.fixture(scope="module")
@@ -73,11 +91,17 @@ def loop() -> Iterator[asyncio.Runner]:
         yield runner
 
 
-def test_pages_in_flight_are_lost_with_a_killed_engine_and_read_by_the_next(loop: asyncio.Runner) -> None:
-    engine = tiny.engine()
+def test_pages_in_flight_are_lost_with_a_killed_engine_and_read_by_the_next(
+    loop: asyncio.Runner, state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And its sockets are gone with it."""
+    engine, sockets = tiny.engine(state), state / "vllm.sockets"
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
 
     async def die_and_live() -> None:
         await engine.start()
+        first = set(sockets.iterdir())
+        assert first and all(entry.is_socket() for entry in first)
         reads = [asyncio.create_task(engine.read(vllm_golden.page(28))) for _ in range(engine.limits.pages_in_flight)]
         await asyncio.sleep(0.2)  # let them reach the engine: a page takes longer than that
         for pid in engine.processes:
@@ -87,21 +111,23 @@ def test_pages_in_flight_are_lost_with_a_killed_engine_and_read_by_the_next(loop
         with pytest.raises(EngineLost):
             await engine.read(vllm_golden.page(28))
         assert await engine.memory() is None
-        await engine.close()
         await engine.start()
+        assert first.isdisjoint(sockets.iterdir())
         reading = await engine.read(vllm_golden.page(28))
         assert isinstance(reading, PageText) and vllm_golden.wrong(reading) is None
         await engine.close()
 
     loop.run(die_and_live())
+    assert not sockets.exists()
+    assert not any(entry.is_socket() for entry in tmp_path.iterdir())
 
 
-def test_no_engine_outlives_its_daemon(tmp_path: Path) -> None:
+def test_no_engine_outlives_its_daemon(state: Path) -> None:
     """Left alone, vLLM's engine core would hold the whole GPU for ever."""
     program = (
-        f"import asyncio, sys; sys.path.insert(0, {str(tiny.HERE)!r}); import tiny\n"
+        f"import asyncio, sys; sys.path.insert(0, {str(tiny.HERE)!r}); import tiny; from pathlib import Path\n"
         "async def live():\n"
-        "    engine = tiny.engine()\n"
+        f"    engine = tiny.engine(Path({str(state)!r}))\n"
         "    await engine.start()\n"
         "    print('processes', *engine.processes, flush=True)\n"
         "    await asyncio.sleep(600)\n"
@@ -127,12 +153,14 @@ def alive(pid: int) -> bool:
         return False
 
 
-def test_a_worker_that_fails_is_told_and_costs_no_page(loop: asyncio.Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_fails_is_told_and_costs_no_page(
+    loop: asyncio.Runner, monkeypatch: pytest.MonkeyPatch, state: Path
+) -> None:
     """vLLM reports what a worker's method raises as a plain Exception."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tiny.HERE), os.environ.get("PYTHONPATH", "")]))
     sick = {"worker_extension_cls": "sick.SickWorker"}
     monkeypatch.setattr(vllm_local, "arguments", lambda *given: vllm_plan.arguments(*given) | sick)
-    engine = tiny.engine()
+    engine = tiny.engine(state)
 
     async def live() -> None:
         await engine.start()
@@ -147,8 +175,8 @@ def test_a_worker_that_fails_is_told_and_costs_no_page(loop: asyncio.Runner, mon
     loop.run(live())
 
 
-def test_a_page_that_runs_past_its_limit_says_so(loop: asyncio.Runner) -> None:
-    engine = tiny.engine("tiny-lightonocr-cut")
+def test_a_page_that_runs_past_its_limit_says_so(loop: asyncio.Runner, state: Path) -> None:
+    engine = tiny.engine(state, "tiny-lightonocr-cut")
 
     async def read() -> object:
         await engine.start()
@@ -162,10 +190,10 @@ def test_a_page_that_runs_past_its_limit_says_so(loop: asyncio.Runner) -> None:
     assert (reading.finish, reading.tokens_out) == ("length", 20)
 
 
-def test_a_model_that_cannot_read_the_golden_page_is_refused(loop: asyncio.Runner, tmp_path: Path) -> None:
+def test_a_model_that_cannot_read_the_golden_page_is_refused(loop: asyncio.Runner, tmp_path: Path, state: Path) -> None:
     broken = tiny.with_other_weights(tmp_path)
     with pytest.raises(EngineUnusable, match="does not read the test page"):
-        loop.run(tiny.engine(model=broken).start())
+        loop.run(tiny.engine(state, model=broken).start())
 
 
 def test_a_model_cut_short_is_refused_before_anything_is_loaded(loop: asyncio.Runner, tmp_path: Path) -> None:
@@ -173,12 +201,14 @@ def test_a_model_cut_short_is_refused_before_anything_is_loaded(loop: asyncio.Ru
     weights = short / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:5_000_000])
     with pytest.raises(EngineUnusable, match="cut short: 5,000,000 of"):
-        loop.run(tiny.engine(model=short).start())
+        loop.run(tiny.engine(tmp_path, model=short).start())
 
 
-def test_a_failed_start_names_the_cause_that_the_engine_process_saw(loop: asyncio.Runner, tmp_path: Path) -> None:
+def test_a_failed_start_names_the_cause_that_the_engine_process_saw(
+    loop: asyncio.Runner, tmp_path: Path, state: Path
+) -> None:
     odd = tiny.copy(tmp_path)
     config = odd / "config.json"
     config.write_text(config.read_text().replace('"num_hidden_layers": 4', '"num_hidden_layers": 5'))
     with pytest.raises(EngineUnusable, match=r"vLLM does not start: ValueError: .*layers\.4"):
-        loop.run(tiny.engine(model=odd).start())
+        loop.run(tiny.engine(state, model=odd).start())

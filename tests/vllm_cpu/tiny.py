@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -24,9 +23,9 @@ def settings(state: Path, profile: str = "tiny-lightonocr", model: Path = MODEL)
     return Settings(state=str(state), engine=engine)
 
 
-def engine(profile: str = "tiny-lightonocr", model: Path = MODEL) -> VllmEngine:
-    """A fresh engine, not started; its log goes to a folder of its own."""
-    made = vllm_local.create(settings(Path(tempfile.mkdtemp(prefix="inboxd-vllm-")), profile, model))
+def engine(state: Path, profile: str = "tiny-lightonocr", model: Path = MODEL) -> VllmEngine:
+    """A fresh engine, not started; its log goes to the folder `state`."""
+    made = vllm_local.create(settings(state, profile, model))
     assert isinstance(made, VllmEngine)
     return made
 

@@ -46,9 +46,11 @@ class Engine(Protocol):
         """Read one page; called concurrently, up to `limits.pages_in_flight` times.
 
         `attempt` counts from 1; an engine that samples may try otherwise (seed, temperature) on a later one.
+        A `PageFailure` is believed, and can cost the document this page: an engine that may be at fault itself, though
+        it lives, makes sure before.
 
         Raises:
-            EngineLost: the engine died; every call in flight raises it. `start` makes a new one.
+            EngineLost: the engine died or reads nothing more; every call in flight raises it. `start` makes a new one.
         """
         ...
 

@@ -10,7 +10,6 @@ from importlib import resources
 import cv2
 import numpy as np
 
-from inboxd.engines.protocol import Limits
 from inboxd.errors import EngineUnusable
 from inboxd.model import PageFailure, PageImage, PageText
 
@@ -30,25 +29,27 @@ MAX_TOKENS = 400
 
 
 async def misread(
-    read: Callable[[PageImage], Awaitable[PageText | PageFailure]], limits: Limits, *, known: bool
+    read: Callable[[PageImage], Awaitable[PageText | PageFailure]], grid: int, times: int, *, known: bool
 ) -> str | None:
-    """What is wrong with the golden page, read alone and then as often as pages will be in flight; None if nothing is.
+    """What is wrong with the golden page, read so many `times` at once; None if nothing is.
 
-    Read alone also where no model is expected to know it (`known`): the first page loads the model's processor, which
-    vLLM else does on each of its threads at once, a minute long.
+    A model that is not expected to know it (`known`) may read on it what it likes, but must read it. The first page of
+    an engine is this one, alone: it loads the model's processor, which vLLM else does on each of its threads at once, a
+    minute long.
 
     Raises:
         EngineLost: what `read` raises.
     """
-    golden = page(limits.grid)
-    for times in (1, limits.pages_in_flight):
-        answers = await asyncio.gather(*(read(golden) for _ in range(times)))
-        if not known:
-            return None
-        reasons = [reason for answer in answers if (reason := wrong(answer)) is not None]
-        if reasons:
-            return f"{len(reasons)} of {times} times {reasons[0]}" if times > 1 else reasons[0]
-    return None
+    golden = page(grid)
+    answers = await asyncio.gather(*(read(golden) for _ in range(times)))
+    reasons = [
+        reason
+        for answer in answers
+        if (known or isinstance(answer, PageFailure)) and (reason := wrong(answer)) is not None
+    ]
+    if not reasons:
+        return None
+    return f"{len(reasons)} of {times} times {reasons[0]}" if times > 1 else reasons[0]
 
 
 def page(grid: int) -> PageImage:

@@ -20,7 +20,8 @@ from inboxd.engines import vllm_wire as wire
 from inboxd.engines.fleet import Fleet
 from inboxd.engines.protocol import Limits
 from inboxd.engines.vllm_plan import Plan, Way, arguments, plans
-from inboxd.engines.vllm_process import CallFailed, VllmProcess, environment, open_log
+from inboxd.engines.vllm_process import CallFailed, VllmProcess
+from inboxd.engines.vllm_surroundings import empty_sockets, environment, open_log
 from inboxd.errors import EngineLost, EngineUnusable
 from inboxd.gpus import Gpu
 from inboxd.model import EngineInfo, MemorySample, PageFailure, PageImage, PageText
@@ -86,13 +87,13 @@ class VllmEngine:
         after_death = self._lost
         await self.close()
         open_log(self._plan.log, keep=after_death)
-        ready = await asyncio.to_thread(vllm_start.check, self._plan, after_death=after_death)
+        ready = await vllm_start.check(self._plan, after_death=after_death)
         ways = self._plan.ways
         for way in ways:
             started = await self._load(ready, way)
             reason = await self._trouble(way)
             if reason is None:
-                self._info = self._described(started.kv_tokens, way)
+                self._info = vllm_start.described(self._plan, way, started.kv_tokens, self._limits.pages_in_flight)
                 log.info("vLLM is tuned", **self._info.details)
                 return self._info
             await self.close()
@@ -106,10 +107,16 @@ class VllmEngine:
     async def read(self, page: PageImage, attempt: int = 1) -> PageText | PageFailure:
         """Read one page; a later attempt samples at the profile's next temperature.
 
+        A failure is the page's own only if the golden page is read after it. vLLM may live on and read nothing.
+
         Raises:
-            EngineLost: the engine died or was closed.
+            EngineLost: the engine died or was closed, or fails at the golden page too.
         """
-        return await self._read(page, attempt, self._plan.model.max_tokens)
+        answer = await self._read(page, attempt, self._plan.model.max_tokens)
+        if isinstance(answer, PageFailure) and (why := await self._misread(1)) is not None:
+            self._lost = True
+            raise EngineLost(f"vLLM runs, but no longer reads its test page: {why}", "Start it again.")
+        return answer
 
     async def memory(self) -> MemorySample | None:
         """The allocator's figures from the engine's process, the GPU's from NVML; None where the process has none."""
@@ -155,7 +162,8 @@ class VllmEngine:
     async def _load(self, ready: tuple[Gpu, ...], way: Way) -> wire.Started:
         plan = self._plan
         visible = ",".join(gpu.uuid if gpu.mig else str(gpu.index) for gpu in ready) or None
-        process = await VllmProcess.launch(environment(visible, plan.log))
+        sockets = empty_sockets(plan.log)
+        process = await VllmProcess.launch(environment(visible, plan.log, sockets), sockets)
         try:
             reply = await process.start(wire.Start(arguments(plan, ready, way)))
             if isinstance(reply, wire.Unusable):
@@ -176,13 +184,21 @@ class VllmEngine:
         try:
             if way is Way.ALL:
                 await self._process.call("inboxd_compile_vision")
-            return await vllm_golden.misread(
-                lambda page: self._read(page, 1, vllm_golden.MAX_TOKENS), self._limits, known=self._plan.model.golden
-            )
+            reason = await self._misread(1)
+            if reason is None and self._plan.model.golden:
+                reason = await self._misread(self._limits.pages_in_flight)
+            return reason
         except CallFailed as failed:
             return failed.what
         except EngineLost as lost:
             return f"{lost.what}: {vllm_start.last_words(self._plan.log) or 'it left no last words'}"
+
+    async def _misread(self, times: int) -> str | None:
+        """What is wrong with the golden page, read so many `times` at once; None if nothing is."""
+        model = self._plan.model
+        return await vllm_golden.misread(
+            lambda page: self._read(page, 1, vllm_golden.MAX_TOKENS), model.grid, times, known=model.golden
+        )
 
     async def _read(self, page: PageImage, attempt: int, max_tokens: int) -> PageText | PageFailure:
         if self._process is None or self._lost:
@@ -224,22 +240,6 @@ class VllmEngine:
             first_token_s=answer.first_token_s,
             mean_logprob=mean,
             read_s=seconds,
-        )
-
-    def _described(self, kv_tokens: int, way: Way) -> EngineInfo:
-        plan = self._plan
-        return EngineInfo(
-            engine="vllm",
-            model=plan.model.name,
-            version=vllm_start.version(),
-            device=", ".join(gpu.name for gpu in plan.gpus) or "cpu",
-            details={
-                "profile": plan.profile.name,
-                "dtype": plan.dtype,
-                "kv_cache": f"{kv_tokens:,} tokens of {plan.profile.kv_dtype}",
-                "pages_in_flight": str(self._limits.pages_in_flight),
-                "compiled": way.value,
-            },
         )
 
 

@@ -9,29 +9,27 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 from contextlib import suppress
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from inboxd.engines import vllm_wire as wire
-from inboxd.errors import EngineLost, EngineUnusable, InboxdError
+from inboxd.errors import EngineLost, InboxdError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import numpy as np
 
 CLOSING_S = 10.0
 """How long vLLM may take to end by itself."""
-
-_ALLOCATOR = {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}
 
 
 class CallFailed(InboxdError):
@@ -41,9 +39,10 @@ class CallFailed(InboxdError):
 class VllmProcess:
     """One vLLM, in a process group of its own."""
 
-    def __init__(self, process: subprocess.Popen[bytes], writer: asyncio.StreamWriter) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], writer: asyncio.StreamWriter, sockets: Path | None) -> None:
         self._process = process
         self._writer = writer
+        self._sockets = sockets
         self._numbers = itertools.count()
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._started: asyncio.Future[wire.Started | wire.Unusable] = asyncio.get_running_loop().create_future()
@@ -51,8 +50,8 @@ class VllmProcess:
         self._lost: str | None = None
 
     @classmethod
-    async def launch(cls, environment: dict[str, str]) -> VllmProcess:
-        """Start the process; it imports vLLM when it gets the order to start."""
+    async def launch(cls, environment: dict[str, str], sockets: Path | None) -> VllmProcess:
+        """Start the process; it imports vLLM when it gets the order to start. The folder `sockets` ends with it."""
         ours, theirs = socket.socketpair()
         with theirs:
             process = subprocess.Popen(
@@ -65,7 +64,7 @@ class VllmProcess:
                 start_new_session=True,  # Ctrl-C is for the daemon, which drains, and needs its engine for that
             )
         reader, writer = await asyncio.open_unix_connection(sock=ours, limit=wire.BUFFER)
-        launched = cls(process, writer)
+        launched = cls(process, writer, sockets)
         launched._listener = asyncio.create_task(launched._listen(reader))
         return launched
 
@@ -134,6 +133,8 @@ class VllmProcess:
         with suppress(ProcessLookupError):  # the group outlives its leader while vLLM's own processes are there
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        if self._sockets is not None:
+            shutil.rmtree(self._sockets, ignore_errors=True)  # else the next life does it
 
     def _check(self) -> None:
         if self._lost is not None:
@@ -166,55 +167,3 @@ class VllmProcess:
             if not waiting.done():
                 waiting.set_exception(EngineLost(self._lost, "Its own log says why: vllm.log."))
                 waiting.exception()  # the start may have nobody to wait for it
-
-
-def environment(gpus: str | None, log: Path) -> dict[str, str]:
-    """What vLLM reads from its environment; `gpus` as CUDA_VISIBLE_DEVICES wants them, `log` as `open_log` left it."""
-    ours = {
-        "HF_HUB_OFFLINE": "1",
-        "TRANSFORMERS_OFFLINE": "1",
-        "VLLM_NO_USAGE_STATS": "1",
-        "DO_NOT_TRACK": "1",
-        "TOKENIZERS_PARALLELISM": "false",
-        "VLLM_LOGGING_CONFIG_PATH": str(_logging(log)),
-    }
-    if find_spec("flashinfer") is None:  # else vLLM 0.26 dies for want of it
-        ours["VLLM_USE_FLASHINFER_SAMPLER"] = "0"
-    if gpus is not None:
-        ours |= {"CUDA_VISIBLE_DEVICES": gpus, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-        if "," not in gpus and not os.environ.keys() & _ALLOCATOR:
-            # Keeps memory from breaking into pieces (docs/recycling.md); memory that GPUs share can't be had so.
-            ours["PYTORCH_ALLOC_CONF"] = "expandable_segments:True"
-    return ours
-
-
-def open_log(log: Path, *, keep: bool) -> None:
-    """Have vLLM's processes write all to `log`, emptied first unless `keep`; errors to the daemon's stderr too.
-
-    Raises:
-        EngineUnusable: the log or the logging configuration beside it can't be written.
-    """
-    handlers = {
-        "file": {"class": "logging.FileHandler", "filename": str(log), "formatter": "plain", "level": "INFO"},
-        "stderr": {"class": "logging.StreamHandler", "formatter": "plain", "level": "ERROR"},
-    }
-    configuration = {
-        "version": 1,
-        "disable_existing_loggers": False,
-        "formatters": {"plain": {"format": "%(asctime)s %(levelname)s [%(processName)s] %(message)s"}},
-        "handlers": handlers,
-        "loggers": {"vllm": {"handlers": [*handlers], "level": "INFO", "propagate": False}},
-    }
-    try:
-        log.parent.mkdir(parents=True, exist_ok=True)
-        log.open("ab" if keep else "wb").close()
-        _logging(log).write_text(json.dumps(configuration))
-    except OSError as error:
-        raise EngineUnusable(
-            f"vLLM's log cannot be kept: {error.filename or log}: {error.strerror}",
-            "Give that file to the user that the daemon runs as, or remove it.",
-        ) from error
-
-
-def _logging(log: Path) -> Path:
-    return log.with_suffix(".logging.json")

@@ -1,7 +1,8 @@
-"""Why the vLLM engine can't start here: looked for before the start, and read from its log after a failed one."""
+"""The vLLM engine's start: what stands in its way, why it failed (from its log), and what came of it."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from importlib import metadata
@@ -10,9 +11,10 @@ from pathlib import Path
 from inboxd import gpus
 from inboxd.core import capacity
 from inboxd.engines import vllm_model
-from inboxd.engines.vllm_plan import Plan
+from inboxd.engines.vllm_plan import Plan, Way
 from inboxd.errors import EngineUnusable
 from inboxd.gpus import Gpu
+from inboxd.model import EngineInfo
 from inboxd.profiles import GIB
 
 KNOWN_BAD = {"0.27.0": "0.27 makes every LightOnOCR loop", "0.27.1": "0.27 makes every LightOnOCR loop"}
@@ -20,6 +22,9 @@ KNOWN_BAD = {"0.27.0": "0.27 makes every LightOnOCR loop", "0.27.1": "0.27 makes
 
 FREEING_S = 15.0
 """How long the driver may take to free the memory of an engine of ours that has ended, in this life or the last."""
+
+LOOK_S = 0.5
+"""Seconds between two looks at what it has freed."""
 
 _LAST_LINE = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt)): (.*)$")
 _SECOND_HAND = ("Engine core initialization failed", "WorkerProc initialization failed")
@@ -40,15 +45,16 @@ def pair() -> str:
     return f"vllm {version()} with transformers {metadata.version('transformers')}"
 
 
-def check(plan: Plan, *, after_death: bool = False) -> tuple[Gpu, ...]:
-    """Look for what would stop the engine; returns its GPUs with their memory of now.
+async def check(plan: Plan, *, after_death: bool = False) -> tuple[Gpu, ...]:
+    """Look for what would stop the engine; returns its GPUs with their memory of now. Cancelled, it waits no longer.
 
     Raises:
         EngineUnusable: something would; says what, and what to do.
     """
     if (reason := KNOWN_BAD.get(version().partition("+")[0])) is not None:
         raise EngineUnusable(f"vLLM {version()} cannot be used: {reason}", "pip install 'inboxd[vllm]'")
-    if (missing := vllm_model.trouble(plan.folder)) is not None and plan.model.load_format != "dummy":
+    missing = await asyncio.to_thread(vllm_model.trouble, plan.folder)
+    if missing is not None and plan.model.load_format != "dummy":
         raise EngineUnusable(
             f"the model in {plan.folder} is not whole: {missing}",
             f"Fetch it again: inboxd fetch-model {plan.model.name}",
@@ -56,14 +62,14 @@ def check(plan: Plan, *, after_death: bool = False) -> tuple[Gpu, ...]:
     end = time.monotonic() + FREEING_S
     before: tuple[Gpu, ...] | None = None if plan.gpus else ()
     while True:
-        now = tuple(_now(gpu) for gpu in plan.gpus)
+        now = await asyncio.to_thread(lambda: tuple(_now(gpu) for gpu in plan.gpus))
         short = next((gpu for gpu in now if gpu.free * plan.profile.memory_share < needed(plan)), None)
         # An engine that has just ended may still be giving memory back. One that sizes itself meanwhile stays small.
         rising = before is None or any(gpu.free > was.free for gpu, was in zip(now, before, strict=True))
         if time.monotonic() > end or not (rising or (short and (after_death or _is_leaving(short)))):
             break
         before = now
-        time.sleep(0.5)
+        await asyncio.sleep(LOOK_S)
     if short is not None:
         raise _no_room(short, plan)
     return now
@@ -78,6 +84,23 @@ def needed(plan: Plan) -> int:
     """Bytes that one GPU must have free: weights, activations and the KV cache of one longest page."""
     page = capacity.kv_bytes(plan.shape, plan.profile.kv_width) * plan.model.context if plan.shape else 0
     return int(plan.profile.headroom_gib * GIB + page)
+
+
+def described(plan: Plan, way: Way, kv_tokens: int, pages_in_flight: int) -> EngineInfo:
+    """What has started."""
+    return EngineInfo(
+        engine="vllm",
+        model=plan.model.name,
+        version=version(),
+        device=", ".join(gpu.name for gpu in plan.gpus) or "cpu",
+        details={
+            "profile": plan.profile.name,
+            "dtype": plan.dtype,
+            "kv_cache": f"{kv_tokens:,} tokens of {plan.profile.kv_dtype}",
+            "pages_in_flight": str(pages_in_flight),
+            "compiled": way.value,
+        },
+    )
 
 
 def explained(error: str, plan: Plan) -> EngineUnusable:

@@ -230,7 +230,7 @@ memory_samples = Table(
     Column("torch_reserved", INTEGER),
     Column("torch_inactive_split", INTEGER),
     Column("torch_peak", INTEGER),
-    Column("torch_largest_free", INTEGER),
+    Column("torch_largest_free", INTEGER),  # never filled: no verdict wants it, and to drop it takes a migration
     Column("torch_alloc_retries", INTEGER),
     Column("torch_ooms", INTEGER),
     Column("kv_used", REAL),

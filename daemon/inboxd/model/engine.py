@@ -34,7 +34,6 @@ class MemorySample:
     torch_reserved: int | None = None
     torch_inactive_split: int | None = None
     torch_peak: int | None = None  # most ever allocated at once since the engine started
-    torch_largest_free: int | None = None  # largest block that is reserved and free
     torch_alloc_retries: int | None = None
     torch_ooms: int | None = None
     kv_used: float | None = None  # share of the KV cache in use, 0..1

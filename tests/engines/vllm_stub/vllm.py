@@ -1,19 +1,25 @@
 """Stands in for vLLM in its process: starts at once, reads "text" from any page, fails at what FAKE_VLLM_FAILS names.
 
+That may be a method of the worker; "black", a page whose middle is black; "after-black", each page from such a one on;
+or "pages", every page. Sockets lie where vLLM has its own.
+
 One module under all the names that `inboxd.engines.vllm_child` imports. Put its folder on PYTHONPATH.
 """
 
 from __future__ import annotations
 
 import os
+import socket
 import sys
+import tempfile
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 __path__: list[str] = []
 for _name in (
-    *("engine", "engine.arg_utils", "sampling_params", "v1", "v1.engine", "v1.engine.async_llm"),
+    *("engine", "engine.arg_utils", "exceptions", "sampling_params", "v1", "v1.engine", "v1.engine.async_llm"),
     *("v1.engine.exceptions", "v1.metrics", "v1.metrics.loggers"),
 ):
     sys.modules[f"vllm.{_name}"] = sys.modules[__name__]
@@ -34,6 +40,10 @@ class EngineDeadError(Exception):
 
 
 class EngineGenerateError(Exception):
+    pass
+
+
+class VLLMClientError(Exception):
     pass
 
 
@@ -58,6 +68,11 @@ class AsyncLLM:
     output_handler = None
     vllm_config = SimpleNamespace(cache_config=SimpleNamespace(num_gpu_blocks=100, block_size=16))
 
+    def __init__(self) -> None:
+        self._broken = "pages" in FAILS
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.bind(f"{os.environ.get('VLLM_RPC_BASE_PATH', tempfile.gettempdir())}/{uuid4()}")
+
     @classmethod
     def from_engine_args(cls, *_: Any, **__: Any) -> AsyncLLM:
         return cls()
@@ -72,7 +87,11 @@ class AsyncLLM:
         return [ANSWERS[method]]
 
     async def render_cmpl_async(self, prompts: list[Any]) -> list[Any]:
-        if "render" in FAILS:
+        (prompt,) = prompts
+        image = prompt["multi_modal_data"]["image"]
+        black = not image[image.shape[0] // 2, image.shape[1] // 2].any()
+        self._broken |= black and "after-black" in FAILS
+        if self._broken or (black and "black" in FAILS):
             raise RuntimeError("the processor fell over")
         return prompts
 
