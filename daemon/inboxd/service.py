@@ -15,6 +15,7 @@ import structlog
 from inboxd import __version__, beginning, faults, logs, signals
 from inboxd.chores import Chores
 from inboxd.config import Settings
+from inboxd.core.naming import display
 from inboxd.core.retrying import RetryPolicy
 from inboxd.drain import Drain, Progress
 from inboxd.engines import registry
@@ -66,7 +67,14 @@ def run(
     """
     if not settings.inbox:
         raise ConfigError("no [[inbox]] is configured", "Add one, with the path of the folder to watch.")
-    settings.state_dir.mkdir(mode=0o750, parents=True, exist_ok=True)  # the ledger holds every text
+    try:
+        settings.state_dir.mkdir(mode=0o750, parents=True, exist_ok=True)  # the ledger holds every text
+    except OSError as error:
+        folder = display(os.fsencode(settings.state_dir))
+        raise ConfigError(
+            f"cannot make the state folder {folder}: {error.strerror}",
+            "Make it yourself for the daemon's user, or set `state` to a folder that this user can write.",
+        ) from error
     notifier = Notifier()
     notifier.status("opening the ledger")
     notifier.extend(OPEN_S)

@@ -54,6 +54,7 @@ def test_all_is_well(inboxd: Inboxd, written: Path) -> None:
     assert ended.code == 0, ended.out
     assert all(line.startswith(("ok", "warn", "     →")) for line in ended.out.splitlines())
     assert "null: the configuration names it" in ended.out
+    assert "watching: 1 folder;" in ended.out
     assert list((written.parent / "in").iterdir()) == []  # its probe is gone
 
 

@@ -144,7 +144,7 @@ def watches(settings: config.Settings) -> Iterator[Finding]:
         return
     watched = [inbox for inbox in settings.inbox if _by_events(inbox)]
     needed, whole = _folders(watched)
-    count = f"{needed}{'' if whole else ' or more'} folders"
+    count = f"{needed}{'' if whole else ' or more'} folder{'' if needed == 1 and whole else 's'}"
     if needed + _SPARE_WATCHES > limit:
         advice = "Raise it: echo fs.inotify.max_user_watches=524288 > /etc/sysctl.d/inboxd.conf && sysctl --system"
         yield Finding(Level.WARN, "watching", f"{count}, and the kernel lets a user watch {limit}", advice)
