@@ -52,7 +52,8 @@ def init(config: Path | None, inbox: Sequence[Path], state: Path | None, engine:
         _make(path, "the inbox", mode=0o777)
     _write(target, text, force)
     say(f"Wrote {shown(target)}")
-    option = "" if target in given.places() else f" --config {shlex.quote(str(target))}"
+    is_found = target == next(filter(given.there, given.places()), None)
+    option = "" if is_found else f" --config {shlex.quote(str(target))}"
     say(f"Next: inboxd check{option}, then inboxd run{option}")
 
 
