@@ -217,6 +217,17 @@ def sandbox_without(*walls: str) -> Finding:
     return finding
 
 
+def test_too_few_watches_are_told_with_the_commands_of_the_docs(
+    inboxd: Inboxd, written: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check_machine, "_INOTIFY", written.parent)
+    (written.parent / "max_user_watches").write_text("5")
+    ((level, says, advice),) = findings(inboxd("check", "--json", "--config", written))["watching"]
+    assert (level, says) == ("warn", "1 folder, and the kernel lets a user watch 5")
+    docs = (Path(__file__).parents[2] / "docs/troubleshooting.md").read_text()
+    assert "\n".join(advice.splitlines()[1:]) in docs
+
+
 def test_a_sandbox_that_is_incomplete_is_told_with_what_it_lacks() -> None:
     full, partly, none = (
         sandbox_without(),

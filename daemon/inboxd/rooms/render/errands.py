@@ -1,4 +1,4 @@
-"""What a render process is asked, an errand at a time, and what its replies are worth: a hostile file may be speaking."""
+"""What a render process is asked, and what its replies are worth: a hostile file may be speaking."""
 
 from __future__ import annotations
 
