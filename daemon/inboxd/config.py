@@ -174,7 +174,10 @@ def load(path: Path) -> Settings:
         ) from error
     except OSError as error:
         raise ConfigError(
-            f"cannot read the configuration {path}: {error.strerror}", "Run this as the daemon's user, or as root."
+            f"cannot read the configuration {path}: {error.strerror}",
+            "Run this as the daemon's user, or as root."
+            if isinstance(error, PermissionError)
+            else "Name the file itself: --config FILE.",
         ) from error
     return parse(raw, str(path))
 

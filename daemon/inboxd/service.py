@@ -1,4 +1,4 @@
-"""The composition root: builds the rooms and the doors between them, and runs one life of the daemon."""
+"""Runs one life of the daemon: the rooms that `house` builds, from the row in `runs` to the exit code."""
 
 from __future__ import annotations
 
@@ -7,47 +7,29 @@ import logging
 import os
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 
 import structlog
 
-from inboxd import __version__, beginning, faults, logs, signals
-from inboxd.chores import Chores
+from inboxd import __version__, faults, logs, signals
 from inboxd.config import Settings
-from inboxd.core.retrying import RetryPolicy
-from inboxd.drain import Drain, Progress
+from inboxd.core.naming import display
+from inboxd.drain import Progress
 from inboxd.engines import registry
 from inboxd.errors import ConfigError, Defect, Exit, InboxdError
+from inboxd.house import House, build
 from inboxd.ledger import lock, runs
 from inboxd.ledger.opening import Ledger
-from inboxd.ledger.reading import Reader
-from inboxd.model import Gone, RunId, Sighting
+from inboxd.model import RunId
 from inboxd.notify import Notifier
 from inboxd.reloading import reread
-from inboxd.rooms.assembly import AssemblyRoom
-from inboxd.rooms.bell import Bell
-from inboxd.rooms.checkup import Checkup
-from inboxd.rooms.desk import Desk
-from inboxd.rooms.heartbeat import Heartbeat, Promises
-from inboxd.rooms.herald import READING, Herald
-from inboxd.rooms.inbox import InboxRoom
-from inboxd.rooms.intake import IntakeRoom
-from inboxd.rooms.muster import Muster
-from inboxd.rooms.opening import OpeningRoom
-from inboxd.rooms.outputs import Outputs
-from inboxd.rooms.reading import ReadingRoom
-from inboxd.rooms.render.pool import RenderPool
-from inboxd.rooms.rendering import RenderingRoom
 from inboxd.rooms.stopping import unless
-from inboxd.rooms.vitals import Pulse, Vitals
 
 log = structlog.get_logger(__name__)
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-DOOR = 256
-"""Folders' worth of sightings that may wait between the inbox and intake."""
-
 OPEN_S = 3600.0
 """Seconds that systemd is asked for while the ledger is opened: a large one may have to be brought up to date."""
 
@@ -66,7 +48,14 @@ def run(
     """
     if not settings.inbox:
         raise ConfigError("no [[inbox]] is configured", "Add one, with the path of the folder to watch.")
-    settings.state_dir.mkdir(mode=0o750, parents=True, exist_ok=True)  # the ledger holds every text
+    try:
+        settings.state_dir.mkdir(mode=0o750, parents=True, exist_ok=True)  # the ledger holds every text
+    except OSError as error:
+        folder = display(os.fsencode(settings.state_dir))
+        raise ConfigError(
+            f"cannot make the state folder {folder}: {error.strerror}",
+            "Make it yourself for the daemon's user, or set `state` to a folder that this user can write.",
+        ) from error
     notifier = Notifier()
     notifier.status("opening the ledger")
     notifier.extend(OPEN_S)
@@ -86,9 +75,7 @@ class _Life:
         self._config = config
         self._ledger = ledger
         self._notifier = notifier
-        self._promises = Promises()
-        self._chores: Chores | None = None
-        self._checkup: Checkup | None = None
+        self._house: House | None = None
         self._stop = asyncio.Event()
         self._exit, self._why = Exit.OK, ""
 
@@ -111,7 +98,10 @@ class _Life:
             )
             faults.point("service.begun")
             try:
-                await self._rooms(run_id, until_drained, on_progress)
+                self._house = await build(self._settings, self._ledger, run_id, self._notifier, self.end)
+                drain = partial(self._house.drain.run, self._stop, until_drained, self.end, on_progress)
+                course = _Course(self._house, self._ledger, run_id, self._stop)
+                await course.run(self._settings.drain_timeout, drain)
             except Exception as trouble:
                 error = _cause(trouble)
                 if isinstance(error, InboxdError):
@@ -150,119 +140,83 @@ class _Life:
         else:
             self._settings = again.settings
             logs.set_level(again.settings.log_level)
-            if self._chores is not None and self._checkup is not None:
-                self._chores.reload(again.settings)
-                self._checkup.settings = again.settings.health
+            if self._house is not None:
+                self._house.chores.reload(again.settings)
+                self._house.checkup.settings = again.settings.health
             log.info("configuration read again", changed_at_once=", ".join(again.at_once) or "nothing")
             if again.at_restart:
                 log.warning("these settings change at the next start only", settings=", ".join(again.at_restart))
         self._notifier.ready()
 
-    async def _rooms(self, run_id: RunId, until_drained: bool, on_progress: OnProgress | None) -> None:
-        settings, ledger = self._settings, self._ledger
-        retry = settings.retry
-        policy = RetryPolicy(retry.attempts, retry.first_delay, retry.max_delay, retry.deaths)
-        workers = settings.render_workers
-        inboxes = await beginning.register(ledger, settings.inbox)
-        spool = await beginning.take_up(ledger, self._reader, settings.spool_dir, run_id, list(inboxes))
 
-        engine = registry.create(settings)
-        pool = RenderPool(settings.render, workers, engine.limits.longest_edge, engine.limits.grid)
-        outputs = Outputs(self._reader)
-        assembly = AssemblyRoom(ledger, self._reader, outputs, inboxes)
-        claim_bell = Bell()
-        desk = Desk(ledger, run_id, policy, claim_bell, on_complete=assembly.ring)
-        pulse = Pulse()
-        reading = ReadingRoom(engine, desk, settings.engine.page_timeout, settings.drain_timeout, pulse, self._promises)
-        languages = {inbox: own.settings.language for inbox, own in inboxes.items() if own.settings.language}
-        rendering = RenderingRoom(spool, pool, desk, reading.window, reading.offer, workers, claim_bell, languages)
-        opening = OpeningRoom(
-            ledger,
-            run_id,
-            spool,
-            pool,
-            policy,
-            workers,
-            wanted=rendering.wanted,
-            on_opened=claim_bell.ring,
-            on_complete=assembly.ring,
-        )
-        door: asyncio.Queue[tuple[Sighting | Gone, ...]] = asyncio.Queue(DOOR)
-        inbox = InboxRoom(list(inboxes.values()), door, self._reader, ledger)
-        intake = IntakeRoom(
-            settings.intake,
-            list(inboxes.values()),
-            door,
-            ledger,
-            spool,
-            wake=opening.bell.ring,
-            rescan=lambda: inbox.rescan(None),
-            no_space=inbox.no_space,
-        )
-        self._checkup = checkup = Checkup(
-            settings.health, Vitals(pulse), engine, ledger, self._reader, run_id, self.end, self._promises
-        )
-        self._chores = chores = Chores(settings, ledger, self._reader, inbox, spool, checkup.check, self.end)
+class _Course:
+    """The rooms at work: what runs, and how it ends. The doors between them close in the order of the data."""
 
-        muster = Muster(engine, ledger, run_id)
+    def __init__(self, house: House, ledger: Ledger, run_id: RunId, stop: asyncio.Event) -> None:
+        self._house = house
+        self._ledger = ledger
+        self._run_id = run_id
+        self._stop = stop
+        self._engine_started = asyncio.Event()
+        self._claimed, self._read = asyncio.Event(), asyncio.Event()  # set once no more can come of it
 
-        def activity() -> str:
-            return checkup.trouble or muster.missing or (READING if reading.info else "starting the engine")
+    async def run(self, drain_timeout: float, drain: Callable[[], Coroutine[None, None, None]]) -> None:
+        """Until `stop`, and then until what is in flight is finished or put back. Closes the engine and the pool.
 
-        drain = Drain(self._reader, inbox, intake, activity)
-        heartbeat = Heartbeat(self._notifier, self._promises)
-        herald = Herald(self._notifier, self._reader, activity, lambda: inbox.scans_everywhere() > 0)
+        `drain_timeout` is in seconds, for systemd to know of; `drain` watches the progress beside the rooms.
 
-        started = asyncio.Event()
-        claimed, read = asyncio.Event(), asyncio.Event()  # the doors close in the order of the data
-
-        async def claim() -> None:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(opening.run(self._stop), name="opening")
-                group.create_task(rendering.run(self._stop), name="rendering")
-            claimed.set()
-
-        async def read_pages() -> None:
-            info = await unless(self._stop, reading.start())
-            if info is not None:
-                await ledger.write(runs.engine_started, run_id, info, now=time.time())
-                rendering.bell.ring()
-                started.set()
-                await reading.run(claimed)
-            await claimed.wait()
-            await desk.release(list(desk.claimed.values()))
-            read.set()
-
-        async def ring_at_the_end() -> None:
-            await self._stop.wait()
-            for room in (opening, rendering):
-                room.bell.ring()
-            await claimed.wait()
-            reading.bell.ring()
-            await read.wait()
-            assembly.ring()
-            started.set()
-
-        await pool.start()
+        Raises:
+            InboxdError: no render process can be started.
+            ExceptionGroup: what the rooms died of.
+        """
+        house, stop = self._house, self._stop
+        await house.pool.start()
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(inbox.run(self._stop), name="inbox")
-                group.create_task(intake.run(self._stop), name="intake")
-                group.create_task(claim(), name="claiming")
-                group.create_task(read_pages(), name="reading")
-                group.create_task(muster.run(started, self._stop), name="muster")
-                group.create_task(assembly.run(read), name="assembly")
-                group.create_task(chores.run(self._stop), name="chores")
-                group.create_task(drain.run(self._stop, until_drained, self.end, on_progress), name="drain")
-                group.create_task(ring_at_the_end(), name="end")
-                group.create_task(herald.run(self._stop, settings.drain_timeout), name="herald")
-                group.create_task(heartbeat.run(self._stop), name="heartbeat")
+                group.create_task(house.inbox.run(stop), name="inbox")
+                group.create_task(house.intake.run(stop), name="intake")
+                group.create_task(self._claim(), name="claiming")
+                group.create_task(self._read_pages(), name="reading")
+                group.create_task(house.muster.run(self._engine_started, stop), name="muster")
+                group.create_task(house.assembly.run(self._read), name="assembly")
+                group.create_task(house.chores.run(stop), name="chores")
+                group.create_task(drain(), name="drain")
+                group.create_task(self._ring_at_the_end(), name="end")
+                group.create_task(house.herald.run(stop, drain_timeout), name="herald")
+                group.create_task(house.heartbeat.run(stop), name="heartbeat")
         finally:
-            await engine.close()
-            await pool.close()
+            await house.engine.close()
+            await house.pool.close()
 
-    def _reader(self) -> Reader:
-        return Reader(self._settings.ledger_path)
+    async def _claim(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._house.opening.run(self._stop), name="opening")
+            group.create_task(self._house.rendering.run(self._stop), name="rendering")
+        self._claimed.set()
+
+    async def _read_pages(self) -> None:
+        reading, desk = self._house.reading, self._house.desk
+        info = await unless(self._stop, reading.start())
+        if info is not None:
+            await self._ledger.write(runs.engine_started, self._run_id, info, now=time.time())
+            self._house.rendering.bell.ring()
+            self._engine_started.set()
+            await reading.run(self._claimed)
+        await self._claimed.wait()
+        await desk.release(list(desk.claimed.values()))
+        self._read.set()
+
+    async def _ring_at_the_end(self) -> None:
+        """Wake whoever waits for work, one after the other, to see that none will come."""
+        house = self._house
+        await self._stop.wait()
+        for room in (house.opening, house.rendering):
+            room.bell.ring()
+        await self._claimed.wait()
+        house.reading.bell.ring()
+        await self._read.wait()
+        house.assembly.ring()
+        self._engine_started.set()
 
 
 def _cause(trouble: BaseException) -> BaseException:

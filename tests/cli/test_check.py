@@ -54,6 +54,7 @@ def test_all_is_well(inboxd: Inboxd, written: Path) -> None:
     assert ended.code == 0, ended.out
     assert all(line.startswith(("ok", "warn", "     →")) for line in ended.out.splitlines())
     assert "null: the configuration names it" in ended.out
+    assert "watching: 1 folder;" in ended.out
     assert list((written.parent / "in").iterdir()) == []  # its probe is gone
 
 
@@ -214,6 +215,17 @@ def sandbox_without(*walls: str) -> Finding:
         patch.setattr(Crew, "lacks", property(lambda _: walls, lambda _, value: None), raising=False)
         (finding,) = check_machine.sandbox(config.Settings())
     return finding
+
+
+def test_too_few_watches_are_told_with_the_commands_of_the_docs(
+    inboxd: Inboxd, written: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check_machine, "_INOTIFY", written.parent)
+    (written.parent / "max_user_watches").write_text("5")
+    ((level, says, advice),) = findings(inboxd("check", "--json", "--config", written))["watching"]
+    assert (level, says) == ("warn", "1 folder, and the kernel lets a user watch 5")
+    docs = (Path(__file__).parents[2] / "docs/troubleshooting.md").read_text()
+    assert "\n".join(advice.splitlines()[1:]) in docs
 
 
 def test_a_sandbox_that_is_incomplete_is_told_with_what_it_lacks() -> None:

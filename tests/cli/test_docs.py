@@ -90,10 +90,22 @@ def test_every_exit_code_is_documented() -> None:
 
 
 def test_links_between_the_documents_lead_somewhere() -> None:
-    for name in ("operators", "configuration", "exit-codes", "sql", "troubleshooting", "security"):
-        text = (DOCS / f"{name}.md").read_text()
-        for target in re.findall(r"\]\((?!http)([^)#]+)", text):
-            assert (DOCS / target).exists(), f"{name}.md → {target}"
+    for file in (DOCS.parent / "README.md", *DOCS.rglob("*.md")):
+        for target, heading in re.findall(r"\]\((?!http)([^)#]*)#?([^)]*)\)", file.read_text()):
+            other = file.parent / target if target else file
+            assert other.exists(), f"{file} → {target}"
+            assert not heading or heading in _anchors(other), f"{file} → {target}#{heading}"
+
+
+def test_the_readme_leads_to_every_document() -> None:
+    linked = set(re.findall(r"\]\(docs/([\w-]+\.md)", (DOCS.parent / "README.md").read_text()))
+    assert linked == {file.name for file in DOCS.glob("*.md")}
+
+
+def _anchors(file: Path) -> set[str]:
+    """What GitHub calls the headings of a document in links."""
+    headings = re.findall(r"(?m)^#+ (.+)$", file.read_text())
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def _plain(value: object) -> object:

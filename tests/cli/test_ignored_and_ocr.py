@@ -142,7 +142,8 @@ def test_ocr_without_renderers_is_70(inboxd: Inboxd, config: Path, monkeypatch: 
 
 
 def test_ocr_of_what_is_no_file(inboxd: Inboxd, config: Path, tmp_path: Path) -> None:
-    for wrong in (tmp_path, tmp_path / "nonesuch.pdf"):
+    missing = tmp_path / "nonesuch.pdf"
+    for wrong, told in ((tmp_path, f"{tmp_path} is not a file"), (missing, f"there is no file {missing}")):
         ended = inboxd("ocr", wrong, "--config", config)
         assert ended.code == 1
-        assert "is not a file" in ended.err
+        assert told in ended.err

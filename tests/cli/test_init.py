@@ -87,6 +87,19 @@ def test_without_config_a_user_gets_one_at_home(inboxd: Inboxd, tmp_path: Path) 
     assert config.load(tmp_path / "home/.config/inboxd/inboxd.toml").state == str(tmp_path / "home/.local/state/inboxd")
 
 
+def test_the_next_command_is_about_the_file_that_was_written(
+    inboxd: Inboxd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a service is installed its configuration goes before one's own."""
+    service, own = tmp_path / "etc.toml", tmp_path / "home/.config/inboxd/inboxd.toml"
+    monkeypatch.setattr(config, "DEFAULT_CONFIG", service)
+    for others, option in ((False, ""), (True, f" --config {own}")):
+        if others:
+            service.touch()
+        ended = inboxd("init", "--force", "--inbox", tmp_path / "in", "--config", own)
+        assert f"Next: inboxd check{option}, then inboxd run{option}\n" in ended.out
+
+
 @pytest.mark.parametrize(
     "name", [b'sp ace "quote" back\\slash', b"caf\xe9", b"line\nbreak", "受信箱".encode(), b"#x='''"]
 )

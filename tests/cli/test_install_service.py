@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import stat
 from pathlib import Path
@@ -68,7 +69,21 @@ def test_it_keeps_a_configuration_that_is_there(tmp_path: Path) -> None:
 
 def test_without_a_configuration_it_asks_for_a_folder(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="etc/inboxd"):
-        install(tmp_path)
+        install(tmp_path / "root")
+    assert not (tmp_path / "root").exists(), "what is refused leaves nothing behind"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives folders away")
+def test_the_state_folder_is_there_before_the_first_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`sudo -u inboxd inboxd fetch-model` and `check` come before it."""
+    monkeypatch.setattr(installation, "USER", "daemon")  # a user that every machine has
+    monkeypatch.setattr(installation.Installation, "live", True)
+    for module in (verbs, installation):
+        monkeypatch.setattr(module, "tell", lambda *_command, **_more: "")  # no systemd here
+    install(tmp_path, inbox=[Path("/srv/scans")])
+    for folder, mode in (("var/lib/inboxd", 0o750), ("srv/scans", 0o2775)):
+        status = (tmp_path / folder).stat()
+        assert (stat.S_IMODE(status.st_mode), status.st_uid) == (mode, pwd.getpwnam("daemon").pw_uid)
 
 
 def test_a_program_in_a_home_folder_is_refused_with_a_way_out(tmp_path: Path) -> None:

@@ -315,6 +315,10 @@ def test_status_tells_what_goes_on(inboxd: Inboxd, config: Path, clerk: Clerk) -
         assert told in ended.out, told
 
 
+def test_an_inbox_that_was_not_looked_at_yet_is_told(inboxd: Inboxd, config: Path, clerk: Clerk) -> None:
+    assert "/srv/scans: not looked at yet" in inboxd("status", "--config", config).out
+
+
 def test_status_json(inboxd: Inboxd, config: Path, clerk: Clerk) -> None:
     told = json.loads(inboxd("status", "--json", "--config", config).out)
     parts = {"daemon", "paused", "run", "engines_missing", "inboxes", "files", "pages", "reading", "waiting", "owed"}

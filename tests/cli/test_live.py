@@ -100,6 +100,16 @@ def test_tables_fit_the_terminal(config: Path, clerk: Clerk) -> None:
     assert sum(2 if ord(character) > 0x2E80 else 1 for character in lines[1]) <= COLUMNS
 
 
+def test_files_of_a_long_folder_are_told_apart(config: Path, clerk: Clerk) -> None:
+    for name in (b"first.pdf", b"second.pdf"):
+        clerk.do(arrivals.quarantine, clerk.drop(b"department of everything/" + name), "encrypted: " + "a reason " * 9)
+    with terminal("files", "--config", config, NO_COLOR="1") as screen:
+        assert screen.end() == 0
+    _, second, first = screen.seen.splitlines()
+    assert "g/first.pdf" in first and "/second.pdf" in second
+    assert "encrypted: " in first
+
+
 def test_colour_is_for_terminals(config: Path, clerk: Clerk) -> None:
     clerk.finished(b"a.pdf", text="the purchase order")
     with terminal("search", "order", "--config", config) as screen:

@@ -82,6 +82,7 @@ def test_a_configuration_that_cannot_be_read_is_told_not_passed_over(inboxd: Inb
         ended = inboxd(*arguments)
         assert ended.code == 78
         assert f"cannot read the configuration {file}" in ended.err
+        assert "Name the file itself" in ended.err
 
 
 def test_a_configuration_without_permission_is_no_wrong_usage(confined: Inboxd, tmp_path: Path) -> None:
@@ -90,6 +91,17 @@ def test_a_configuration_without_permission_is_no_wrong_usage(confined: Inboxd, 
     ended = confined("files", "--config", file)
     assert ended.code == 78
     assert f"cannot read the configuration {file}: Permission denied" in ended.err
+    assert "as the daemon's user" in ended.err
+
+
+def test_a_state_folder_that_cannot_be_made_is_a_wrong_setting(inboxd: Inboxd, tmp_path: Path) -> None:
+    """Systemd need not try again."""
+    file = tmp_path / "c.toml"
+    file.write_text(f'state = "/proc/inboxd"\n[[inbox]]\npath = "{tmp_path}/in"\n')
+    ended = inboxd("run", "--config", file)
+    assert ended.code == 78
+    assert "cannot make the state folder /proc/inboxd: " in ended.err
+    assert "set `state`" in ended.err
 
 
 def test_a_wrong_setting_is_named(inboxd: Inboxd, tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ _WITHOUT_GPU = ("cpu", "null")
 _WALLS_ADVICE = """Landlock is in kernels from 5.13 on, if /sys/kernel/security/lsm names it.
 seccomp needs libseccomp.so.2: the package libseccomp2 of Debian, libseccomp of others.
 In a container, its system call filter must allow the two."""
+_MORE_WATCHES = """echo fs.inotify.max_user_watches=524288 | sudo tee /etc/sysctl.d/90-inboxd.conf
+sudo sysctl --system"""
 
 
 def graphics(settings: config.Settings) -> Iterator[Finding]:
@@ -144,9 +146,9 @@ def watches(settings: config.Settings) -> Iterator[Finding]:
         return
     watched = [inbox for inbox in settings.inbox if _by_events(inbox)]
     needed, whole = _folders(watched)
-    count = f"{needed}{'' if whole else ' or more'} folders"
+    count = f"{needed}{'' if whole else ' or more'} folder{'' if needed == 1 and whole else 's'}"
     if needed + _SPARE_WATCHES > limit:
-        advice = "Raise it: echo fs.inotify.max_user_watches=524288 > /etc/sysctl.d/inboxd.conf && sysctl --system"
+        advice = f"Raise it:\n{_MORE_WATCHES}"
         yield Finding(Level.WARN, "watching", f"{count}, and the kernel lets a user watch {limit}", advice)
     else:
         yield Finding(Level.OK, "watching", f"{count}; the kernel lets a user watch {limit}")

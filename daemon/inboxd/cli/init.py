@@ -17,7 +17,14 @@ from inboxd.errors import InboxdError, UsageError
 
 
 @click.command()
-@given.config_option
+@click.option(
+    "--config",
+    type=given.PATH,
+    metavar="FILE",
+    envvar="INBOXD_CONFIG",
+    help="Write it there; else to $INBOXD_CONFIG, else to /etc/inboxd/inboxd.toml as root and to "
+    "~/.config/inboxd/inboxd.toml as anybody else.",
+)
 @click.option("--inbox", multiple=True, type=given.PATH, metavar="DIR", help="A folder to watch; may be repeated.")
 @click.option("--state", type=given.PATH, metavar="DIR", help="For the ledger and the spool; on a local disk.")
 @click.option("--engine", metavar="NAME", help="auto, cpu, vllm or null.")
@@ -26,7 +33,6 @@ def init(config: Path | None, inbox: Sequence[Path], state: Path | None, engine:
     """Write a commented configuration, and make its folders.
 
     Asks only on a terminal, and only when no inbox is named.
-    Without --config it writes /etc/inboxd/inboxd.toml as root, else ~/.config/inboxd/inboxd.toml.
     """
     target = config or given.places()[0 if os.geteuid() == 0 else 1]
     if target.exists() and not force:
@@ -46,7 +52,8 @@ def init(config: Path | None, inbox: Sequence[Path], state: Path | None, engine:
         _make(path, "the inbox", mode=0o777)
     _write(target, text, force)
     say(f"Wrote {shown(target)}")
-    option = "" if target in given.places() else f" --config {shlex.quote(str(target))}"
+    is_found = target == next(filter(given.there, given.places()), None)
+    option = "" if is_found else f" --config {shlex.quote(str(target))}"
     say(f"Next: inboxd check{option}, then inboxd run{option}")
 
 

@@ -48,8 +48,12 @@ def install_service(inbox: Sequence[Path], instance: str | None, program: Path |
     """
     place = _place(root, instance)
     started = _program(program)
+    wanted = [os.path.abspath(path) for path in inbox]  # noqa: PTH100 - resolve() would follow links
+    settings = _settings(place, wanted)
     place.put_user()
-    settings = _settings(place, inbox)
+    for path in wanted:
+        place.make_inbox(path)
+    place.make_state(settings)
     place.put_unit(started, settings)
     if not place.live:
         return
@@ -110,9 +114,8 @@ def _program(named: Path | None) -> str:
     return str(program)
 
 
-def _settings(place: Installation, inboxes: Sequence[Path]) -> configuration.Settings:
+def _settings(place: Installation, wanted: Sequence[str]) -> configuration.Settings:
     """The configuration that is there, or a new one for these inboxes."""
-    wanted = [os.path.abspath(path) for path in inboxes]  # noqa: PTH100 - resolve() would follow links
     if place.config.exists():
         known = {os.path.normpath(inbox.path) for inbox in configuration.load(place.config).inbox}
         if new := [path for path in wanted if path not in known]:
@@ -127,6 +130,4 @@ def _settings(place: Installation, inboxes: Sequence[Path]) -> configuration.Set
         text = sample.filled(place.state, wanted, "auto")
         configuration.parse(text, shown(place.config))
         place.put(place.config, text)
-    for path in wanted:
-        place.make(path)
     return configuration.load(place.config)

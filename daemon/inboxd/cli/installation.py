@@ -61,15 +61,26 @@ class Installation:
             raise InboxdError(f"cannot write {shown(target)}: {error.strerror}", "Run it with sudo.") from error
         say(f"wrote      {shown(target)}")
 
-    def make(self, path: str) -> None:
+    def make_inbox(self, path: str) -> None:
         """A folder to watch, if it is missing, for the service's user and group to write in."""
+        self._make(path, 0o2775)
+
+    def make_state(self, settings: configuration.Settings) -> None:
+        """The state folder, if it is missing: systemd makes it at the first start, but a model may be fetched before.
+
+        Not in an image, where the service's user has no number yet.
+        """
+        if self.live:
+            self._make(os.path.normpath(settings.state), 0o750)
+
+    def _make(self, path: str, mode: int) -> None:
         target = self.root / path.lstrip("/")
         if target.is_dir():
             return
         try:
             _make_way(target.parent)
             target.mkdir()
-            target.chmod(0o2775)
+            target.chmod(mode)
             if self.live:
                 shutil.chown(target, USER, USER)
         except OSError as error:

@@ -36,7 +36,8 @@ def ocr(files: Sequence[Path], config: Path | None, format: Format, beside: bool
     for file in files:
         with suppress(OSError):  # what may not even be looked at is refused when its turn comes
             if not file.is_file():
-                raise InboxdError(f"{shown(file)} is not a file", "Name PDFs or images.")
+                what = f"{shown(file)} is not a file" if file.exists() else f"there is no file {shown(file)}"
+                raise InboxdError(what, "Nothing was read. Name PDFs or images.")
     settings = given.settings_or_defaults(config)
     import asyncio
 

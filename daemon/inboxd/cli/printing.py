@@ -112,15 +112,21 @@ def _squeezed(widths: list[int], room: int) -> list[int]:
 
 
 def _clipped(text: str, width: int) -> str:
+    """As much as fits, and an ellipsis: of a path its end, which tells one file of a folder from the next."""
     if _width(text) <= width:
         return text
-    kept, used = [], 1
-    for character in text:
+    if text.startswith("/"):
+        return "…" + _beginning(text[::-1], width - 1)[::-1]
+    return _beginning(text, width - 1) + "…"
+
+
+def _beginning(text: str, width: int) -> str:
+    used = 0
+    for count, character in enumerate(text):
         used += _width(character)
         if used > width:
-            break
-        kept.append(character)
-    return "".join(kept) + "…"
+            return text[:count]
+    return text
 
 
 def _width(text: str) -> int:

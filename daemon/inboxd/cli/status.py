@@ -113,7 +113,7 @@ def lines(settings: configuration.Settings, seen: Glance, daemon: Owner | None) 
     configured = {shown(os.path.normpath(inbox.path)) for inbox in settings.inbox}
     for row, files in seen.inboxes:
         if row.path in configured:
-            yield f"{row.path}: {row.watching or row.state}"
+            yield f"{row.path}: {row.watching or row.state or 'not looked at yet'}"
             if row.reason:
                 yield f"  {row.state} since {local(row.since)}: {one_line(row.reason)}"
             yield f"  {_tally(files) or 'no files yet'}"

@@ -43,7 +43,7 @@ def _rules(why: str, *globs: str) -> tuple[Rule, ...]:
 
 # What is particular stands before what is general.
 _FILES = _Table(
-    *_rules("temporary file of inboxd", PREFIX.decode() + "*"),
+    *_rules("file of inboxd itself", PREFIX.decode() + "*"),
     *_rules("download that is not finished", "*.crdownload", "*.download"),
     *_rules("transfer that is not finished", "*.part", "*.partial", "*.filepart"),
     *_rules("sync that is not finished", ".syncthing.*.tmp", "~syncthing~*.tmp"),

@@ -10,8 +10,9 @@ import structlog
 
 from inboxd.errors import RenderUnusable
 from inboxd.model import Kind, Opened, PageImage
+from inboxd.rooms.render.errands import Errand
 from inboxd.rooms.render.messages import Setup, Unfit
-from inboxd.rooms.render.process import Errand, RendererDied, RenderProcess
+from inboxd.rooms.render.process import RendererDied, RenderProcess
 
 START_ATTEMPTS = 5
 START_PAUSE = 1.0  # seconds after a failed start, times the failures so far

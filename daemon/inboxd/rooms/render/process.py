@@ -9,28 +9,13 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import msgspec
 
-from inboxd.core.page_size import Size, padded
 from inboxd.core.showing import one_line
-from inboxd.model import Kind, Opened, PageImage
 from inboxd.rooms.render.child import Child
-from inboxd.rooms.render.messages import (
-    MAX_PACKET,
-    DocumentOpened,
-    Exhausted,
-    OpenDocument,
-    PageRendered,
-    Ready,
-    RenderPage,
-    Reply,
-    Setup,
-    Unfit,
-    packed,
-    reply_in,
-)
+from inboxd.rooms.render.errands import Errand, Nonsense
+from inboxd.rooms.render.messages import MAX_PACKET, Exhausted, Ready, Reply, Setup, Unfit, packed, reply_in
 from inboxd.rooms.render.sheets import Sheets, sheet_bytes
 
 DEPTH = 2
@@ -43,17 +28,6 @@ START_TIMEOUT = 120.0  # seconds; loading takes less than one of CPU, on a machi
 
 class RendererDied(Exception):
     """The process is gone; the message says how, to follow 'the renderer'."""
-
-
-@dataclass(eq=False, slots=True)
-class Errand:
-    """A document to open (number 0) or a page to render, and what came of it."""
-
-    path: bytes
-    kind: Kind
-    number: int
-    answer: asyncio.Future[Opened | PageImage | Unfit]
-    sheet: int | None = None
 
 
 class RenderProcess:
@@ -121,8 +95,7 @@ class RenderProcess:
     def take(self, errand: Errand) -> None:
         """Do an errand, after the one that it is on. Needs room."""
         try:
-            # It may be any file, of `inboxd ocr`: a pipe that nobody writes to must not be waited for.
-            fd = os.open(errand.path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+            fd = errand.open()
         except OSError as error:
             if error.errno in _OURS:
                 errand.answer.set_exception(RendererDied(f"could not be handed the file ({error.strerror})"))
@@ -132,13 +105,7 @@ class RenderProcess:
             return
         self.path = errand.path
         self._errands.append(errand)
-        request: OpenDocument | RenderPage
-        if errand.number:
-            errand.sheet = self._sheets.take()
-            request = RenderPage(errand.kind, errand.number, errand.sheet)
-        else:
-            request = OpenDocument(errand.kind)
-        self._send(packed(request), self._page_timeout if self.load == 1 else None, fd)
+        self._send(packed(errand.request(self._sheets)), self._page_timeout if self.load == 1 else None, fd)
         os.close(fd)
 
     def retire(self) -> None:
@@ -169,7 +136,7 @@ class RenderProcess:
             return
         try:
             self._heard(reply_in(packet))
-        except (msgspec.DecodeError, _Nonsense):
+        except (msgspec.DecodeError, Nonsense):
             self._finish("gave an answer that makes no sense")
 
     def _received(self) -> bytes:
@@ -183,7 +150,7 @@ class RenderProcess:
         """Act on a reply. A hostile file may be speaking: nothing is taken on trust.
 
         Raises:
-            _Nonsense: it cannot be one.
+            Nonsense: it cannot be one.
         """
         if isinstance(reply, Exhausted):
             allowed = f" (memory_bytes = {self._setup.memory_bytes:,})" if reply.what == "memory" else ""
@@ -191,18 +158,18 @@ class RenderProcess:
             return
         if not self._ready.done():
             if not isinstance(reply, Ready):
-                raise _Nonsense
+                raise Nonsense
             self.lacks = tuple(map(one_line, reply.lacks))
             self._ready.set_result(None)
         elif self._errands:
             errand = self._errands[0]
-            answer = self._understood(errand, reply)
+            answer = errand.understood(reply, self._sheets, self._setup)
             self._errands.popleft()
             self.answers += 1
             if not errand.answer.done():  # else nobody waits for it any more
                 errand.answer.set_result(answer)
         else:
-            raise _Nonsense
+            raise Nonsense
         if self._timer:
             self._timer.cancel()
         if self._errands:
@@ -212,21 +179,6 @@ class RenderProcess:
             self._finish("has been relieved")
             return
         self._on_room()
-
-    def _understood(self, errand: Errand, reply: Reply) -> Opened | PageImage | Unfit:
-        if isinstance(reply, DocumentOpened) and errand.sheet is None:
-            return Opened(reply.pages)
-        if isinstance(reply, Unfit):
-            if errand.sheet is not None:
-                self._sheets.give_back(errand.sheet)
-            return Unfit(one_line(reply.reason), reply.permanent)
-        if isinstance(reply, PageRendered) and errand.sheet is not None:
-            size = Size(reply.width, reply.height)
-            if size.longest <= self._setup.longest_edge:
-                pixels = self._sheets.page(errand.sheet, padded(size, self._setup.grid))
-                warnings = tuple(one_line(warning) for warning in reply.warnings)
-                return PageImage(pixels, size.width, size.height, reply.ink, warnings)
-        raise _Nonsense
 
     def _finish(self, why: str) -> asyncio.Task[None]:
         """Begin the end: `why`, or "" when it has ended by itself."""
@@ -252,7 +204,3 @@ class RenderProcess:
     def _sheet_returned(self) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is no more
             self._loop.call_soon_threadsafe(self._on_room)
-
-
-class _Nonsense(Exception):
-    """A reply that a worker in its right mind would not give."""
