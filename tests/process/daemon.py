@@ -15,6 +15,14 @@ from pathlib import Path
 from typing import Any
 
 INBOXD = [sys.executable, "-m", "inboxd"]
+PLUGIN = Path(__file__).with_name("plugin")
+"""A folder of engines for tests, plugged in as anybody's would be."""
+
+
+def with_plugin(**more: str) -> dict[str, str]:
+    """Variables for a life that finds the engines of PLUGIN."""
+    path = [str(PLUGIN), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {"PYTHONPATH": os.pathsep.join(path), **more}
 
 
 class Daemon:
@@ -50,6 +58,16 @@ class Daemon:
     def drain(self, timeout: float = 120, env: dict[str, str] | None = None) -> int:
         """A whole life with --until-drained; its exit code."""
         return self.start("--until-drained", env=env).wait(timeout)
+
+    def allow(self, pages: int | None) -> None:
+        """Let the engine `gated` read so many pages of a life, those read already counted; None: all."""
+        allowed, new = self.state / "pages-allowed", self.root / "pages-allowed"
+        if pages is None:
+            allowed.unlink()
+            return
+        self.state.mkdir(mode=0o750, exist_ok=True)
+        new.write_text(str(pages))
+        new.rename(allowed)
 
     def kill(self, number: int = signal.SIGKILL) -> int:
         """Send a signal to the daemon alone, as the OOM killer or a power cut would find it, and wait for its end."""

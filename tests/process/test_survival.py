@@ -89,11 +89,11 @@ def test_three_hundred_files_and_ten_kills(tmp_path: Path) -> None:
     watcher.start()
     kills = 0
     for share in range(10):
+        goal = pages_read(daemon) + chance.randrange(50)  # what this share adds is more
         daemon.start()
         for n, name in enumerate(wanted[share * 30 : share * 30 + 30]):
             os.makedirs(os.path.dirname(inbox + b"/" + name), exist_ok=True)  # noqa: PTH103, PTH120 - bytes paths
             pdf(inbox + b"/" + name, f"file {share * 30 + n} page 1", f"file {share * 30 + n} page 2")
-        goal = pages_read(daemon) + chance.randrange(50)
         daemon.wait(lambda goal=goal: pages_read(daemon) >= goal)
         daemon.kill()
         kills += 1
