@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -115,11 +116,13 @@ class Daemon:
 
 
 @contextmanager
-def running(root: Path, **settings: Any) -> Iterator[Daemon]:
-    """A daemon that is started now and gone afterwards, whatever happens."""
-    daemon = Daemon(root, **settings)
+def running(root: Path, allow: int | None = None, **settings: Any) -> Iterator[Daemon]:
+    """A daemon that is started now and gone afterwards, whatever happens; its engine is gated where it may `allow`."""
+    daemon = Daemon(root, **settings if allow is None else {"engine": "gated", **settings})
     try:
-        daemon.start()
+        if allow is not None:
+            daemon.allow(allow)
+        daemon.start(env=None if allow is None else with_plugin())
         yield daemon
     finally:
         if daemon.process is not None and daemon.process.poll() is None:
@@ -131,6 +134,16 @@ def output(original: Path | bytes) -> dict[str, Any]:
     path = os.fsencode(original) + b".json"
     with open(path, "rb") as file:  # noqa: PTH123 - bytes path
         return dict(json.loads(file.read()))
+
+
+def received(door: socket.socket) -> list[str]:
+    """The messages that lie in a socket which does not block."""
+    messages = []
+    while True:
+        try:
+            messages.append(door.recv(65536).decode())
+        except BlockingIOError:
+            return messages
 
 
 def litter(folder: Path) -> list[bytes]:
