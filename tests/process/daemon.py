@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+PATIENCE_S = 150.0
+"""Only a test that fails waits so long."""
 INBOXD = [sys.executable, "-m", "inboxd"]
 PLUGIN = Path(__file__).with_name("plugin")
 """A folder of engines for tests, plugged in as anybody's would be."""
@@ -56,7 +58,7 @@ class Daemon:
             )
         return self.process
 
-    def drain(self, timeout: float = 120, env: dict[str, str] | None = None) -> int:
+    def drain(self, timeout: float = 240, env: dict[str, str] | None = None) -> int:
         """A whole life with --until-drained; its exit code."""
         return self.start("--until-drained", env=env).wait(timeout)
 
@@ -74,7 +76,7 @@ class Daemon:
         """Send a signal to the daemon alone, as the OOM killer or a power cut would find it, and wait for its end."""
         assert self.process is not None
         self.process.send_signal(number)
-        return self.process.wait(60)
+        return self.process.wait(PATIENCE_S)
 
     def log(self) -> str:
         """Every life's log, for a failing assertion to show."""
@@ -101,7 +103,7 @@ class Daemon:
         """Each file's name and state."""
         return {str(name): str(state) for name, state in self.sql("SELECT name, state FROM v_files")}
 
-    def wait(self, condition: Callable[[], bool], timeout: float = 60) -> None:
+    def wait(self, condition: Callable[[], bool], timeout: float = PATIENCE_S) -> None:
         """Wait for a condition, and fail with the log if the daemon dies or it never comes."""
         end = time.monotonic() + timeout
         while not condition():

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from tests.process.daemon import INBOXD, Daemon, litter, output, running
+from tests.process.daemon import INBOXD, PATIENCE_S, Daemon, litter, output, running
 from tests.process.test_files_in_motion import drain, made, tree, with_outputs
 
 pytestmark = pytest.mark.slow
@@ -79,7 +79,7 @@ def test_a_ledger_that_somebody_locks(tmp_path: Path) -> None:
         somebody.execute("BEGIN IMMEDIATE")
         for number in range(20):
             made(daemon.inbox / f"{number}.pdf", 1)
-        daemon.wait(lambda: said(daemon, 'event="ledger waits"') == 1, timeout=120)
+        daemon.wait(lambda: said(daemon, 'event="ledger waits"') == 1)
         status = subprocess.run(
             [*INBOXD, "status", "--once", "--config", daemon.config], capture_output=True, text=True, check=False
         )
@@ -134,7 +134,7 @@ def test_a_clock_that_jumps(tmp_path: Path) -> None:
         assert daemon.sql("SELECT sum(attempts), count(*) FROM pages") == [(3, 3)]
         assert subprocess.run([*INBOXD, "recycle", "--config", daemon.config], check=False).returncode == 0
         assert daemon.process is not None
-        assert daemon.process.wait(60) == 75, "what it does by the clock waits for the clock"
+        assert daemon.process.wait(PATIENCE_S) == 75, "what it does by the clock waits for the clock"
     finally:
         if daemon.process is not None and daemon.process.poll() is None:
             daemon.kill()
@@ -213,7 +213,7 @@ def test_few_descriptors_for_many_files(wrapped: Callable[..., Wrapped]) -> None
         if number % 4 == 0:
             path.write_bytes(b"%%PDF-1.7\nnothing of a document %d\nstartxref\n0\n%%%%EOF\n" % number)
     process = daemon.start()
-    daemon.wait(lambda: [*daemon.states().values()].count("done") == 150, timeout=120)
+    daemon.wait(lambda: [*daemon.states().values()].count("done") == 150)
     daemon.wait(lambda: [*daemon.states().values()].count("quarantined") == 50)
     held = len(os.listdir(f"/proc/{process.pid}/fd"))
     for number in range(200, 240):
