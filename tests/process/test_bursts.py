@@ -51,7 +51,7 @@ def test_twenty_thousand_files_while_it_was_stopped(tmp_path: Path) -> None:
         for number in range(BURST):
             (daemon.inbox / f"{number}.png").write_bytes(png(number))
         process.send_signal(signal.SIGCONT)
-        daemon.wait(lambda: daemon.sql("SELECT count(*) FROM files") == [(BURST + 1,)], timeout=240)
+        daemon.wait(lambda: daemon.sql("SELECT count(*) FROM files") == [(BURST + 1,)])
         pdf(os.fsencode(daemon.inbox / "late.pdf"), "late")
         daemon.wait(lambda: daemon.sql("SELECT state FROM files WHERE name = ?", (b"late.pdf",)) == [("done",)])
         assert daemon.sql("SELECT count(*) FROM files WHERE state NOT IN ('done', 'quarantined')")[0][0] > BURST // 2
