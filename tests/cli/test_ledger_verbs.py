@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import fcntl
 import io
 import json
 import os
@@ -352,19 +353,26 @@ def test_status_says_which_of_several_engines_are_missing(inboxd: Inboxd, config
         assert "engines" not in inboxd("status", "--config", config).out, "another life has other engines"
 
 
-def test_looking_does_not_keep_a_daemon_from_starting(config: Path, clerk: Clerk) -> None:
+def test_looking_does_not_keep_a_daemon_from_starting(
+    config: Path, clerk: Clerk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Somebody looks at the very moment: `own` tries again."""
     path = config.parent / "state" / "ledger.sqlite"
     with lock.own(path):
         pass
     holder = os.open(path.with_name("ledger.sqlite.lock"), os.O_RDONLY)
-    import fcntl
-    import threading
-
     fcntl.flock(holder, fcntl.LOCK_SH)
-    threading.Timer(0.1, os.close, (holder,)).start()
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 2:
+            os.close(holder)
+
+    monkeypatch.setattr(lock.time, "sleep", pause)
     with lock.own(path):
         assert lock.owner(path) is not None
+    assert len(pauses) == 2
 
 
 def test_status_is_quick_and_light(config: Path, clerk: Clerk) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 import os
 import pty
@@ -33,18 +34,19 @@ class Terminal:
         self.child = child
         self.master = master
         self.seen = ""
+        self._text = codecs.getincrementaldecoder("utf-8")()  # a chunk may end within a character
 
     def until(self, text: str) -> str:
         """Read until `text` has appeared."""
         while text not in self.seen:
-            self.seen += os.read(self.master, 65536).decode()
+            self.seen += self._text.decode(os.read(self.master, 65536))
         return self.seen
 
     def end(self) -> int:
         """Read to the end; the exit code."""
         try:
             while chunk := os.read(self.master, 65536):
-                self.seen += chunk.decode()
+                self.seen += self._text.decode(chunk)
         except OSError:  # how Linux tells that the other end is closed
             pass
         return self.child.wait(60)

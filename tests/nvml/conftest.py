@@ -37,7 +37,7 @@ class FakeNvml:
             env={**self.environment, **variables},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
         )
 

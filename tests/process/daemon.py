@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -14,7 +15,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+PATIENCE_S = 150.0
+"""Only a test that fails waits so long."""
 INBOXD = [sys.executable, "-m", "inboxd"]
+PLUGIN = Path(__file__).with_name("plugin")
+"""A folder of engines for tests, plugged in as anybody's would be."""
+
+
+def with_plugin(**more: str) -> dict[str, str]:
+    """Variables for a life that finds the engines of PLUGIN."""
+    path = [str(PLUGIN), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {"PYTHONPATH": os.pathsep.join(path), **more}
 
 
 class Daemon:
@@ -47,15 +58,25 @@ class Daemon:
             )
         return self.process
 
-    def drain(self, timeout: float = 120, env: dict[str, str] | None = None) -> int:
+    def drain(self, timeout: float = 240, env: dict[str, str] | None = None) -> int:
         """A whole life with --until-drained; its exit code."""
         return self.start("--until-drained", env=env).wait(timeout)
+
+    def allow(self, pages: int | None) -> None:
+        """Let the engine `gated` read so many pages of a life, those read already counted; None: all."""
+        allowed, new = self.state / "pages-allowed", self.root / "pages-allowed"
+        if pages is None:
+            allowed.unlink()
+            return
+        self.state.mkdir(mode=0o750, exist_ok=True)
+        new.write_text(str(pages))
+        new.rename(allowed)
 
     def kill(self, number: int = signal.SIGKILL) -> int:
         """Send a signal to the daemon alone, as the OOM killer or a power cut would find it, and wait for its end."""
         assert self.process is not None
         self.process.send_signal(number)
-        return self.process.wait(60)
+        return self.process.wait(PATIENCE_S)
 
     def log(self) -> str:
         """Every life's log, for a failing assertion to show."""
@@ -82,7 +103,7 @@ class Daemon:
         """Each file's name and state."""
         return {str(name): str(state) for name, state in self.sql("SELECT name, state FROM v_files")}
 
-    def wait(self, condition: Callable[[], bool], timeout: float = 60) -> None:
+    def wait(self, condition: Callable[[], bool], timeout: float = PATIENCE_S) -> None:
         """Wait for a condition, and fail with the log if the daemon dies or it never comes."""
         end = time.monotonic() + timeout
         while not condition():
@@ -97,11 +118,13 @@ class Daemon:
 
 
 @contextmanager
-def running(root: Path, **settings: Any) -> Iterator[Daemon]:
-    """A daemon that is started now and gone afterwards, whatever happens."""
-    daemon = Daemon(root, **settings)
+def running(root: Path, allow: int | None = None, **settings: Any) -> Iterator[Daemon]:
+    """A daemon that is started now and gone afterwards, whatever happens; its engine is gated where it may `allow`."""
+    daemon = Daemon(root, **settings if allow is None else {"engine": "gated", **settings})
     try:
-        daemon.start()
+        if allow is not None:
+            daemon.allow(allow)
+        daemon.start(env=None if allow is None else with_plugin())
         yield daemon
     finally:
         if daemon.process is not None and daemon.process.poll() is None:
@@ -113,6 +136,16 @@ def output(original: Path | bytes) -> dict[str, Any]:
     path = os.fsencode(original) + b".json"
     with open(path, "rb") as file:  # noqa: PTH123 - bytes path
         return dict(json.loads(file.read()))
+
+
+def received(door: socket.socket) -> list[str]:
+    """The messages that lie in a socket which does not block."""
+    messages = []
+    while True:
+        try:
+            messages.append(door.recv(65536).decode())
+        except BlockingIOError:
+            return messages
 
 
 def litter(folder: Path) -> list[bytes]:

@@ -9,7 +9,7 @@ import zlib
 from pathlib import Path
 
 import pytest
-from tests.process.daemon import running
+from tests.process.daemon import running, with_plugin
 from tests.process.test_survival import pages_read, pdf
 
 pytestmark = pytest.mark.slow
@@ -73,7 +73,7 @@ def test_files_that_are_gone_when_they_are_looked_at(tmp_path: Path) -> None:
         log = daemon.log()
         assert "Traceback" not in log
         assert "level=error" not in log
-        assert set(daemon.states().values()) <= {"done", "vanished"}
+        daemon.wait(lambda: set(daemon.states().values()) <= {"done", "vanished"})
 
 
 PAGES = 5000
@@ -104,16 +104,19 @@ def book(path: Path) -> None:
 
 
 def test_a_letter_overtakes_a_book_and_a_kill_does_not_begin_it_anew(tmp_path: Path) -> None:
-    with running(tmp_path) as daemon:
+    with running(tmp_path, allow=100) as daemon:
         book(daemon.inbox / "book.pdf")
-        daemon.wait(lambda: pages_read(daemon) > 100)
+        daemon.wait(lambda: pages_read(daemon) == 100)
         pdf(os.fsencode(daemon.inbox / "letter.pdf"), "letter")
+        daemon.wait_for(letter__pdf="reading")
+        daemon.allow(200)
         daemon.wait_for(letter__pdf="done")
         assert daemon.states()["book.pdf"] == "reading"
         daemon.kill()
         read = dict(daemon.sql("SELECT id, finished FROM pages WHERE state = 'ok'"))
         assert len(read) > 100
-        daemon.start()
+        daemon.allow(None)
+        daemon.start(env=with_plugin())
         daemon.wait(lambda: pages_read(daemon) > len(read) + 100)
         after = dict(daemon.sql("SELECT id, finished FROM pages WHERE state = 'ok'"))
         assert {page: after[page] for page in read} == read

@@ -14,7 +14,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 
 import pytest
-from tests.process.daemon import INBOXD, Daemon, output
+from tests.process.daemon import INBOXD, Daemon, output, received
 from tests.process.test_survival import pdf
 
 from inboxd.cli import main
@@ -90,15 +90,6 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Life:
 def broken(path: bytes, number: int) -> None:
     with open(path, "wb") as file:  # noqa: PTH123 - bytes path
         file.write(b"%%PDF-1.7\nnothing of a document %d\nstartxref\n0\n%%%%EOF\n" % number)
-
-
-def received(door: socket.socket) -> list[str]:
-    messages = []
-    while True:
-        try:
-            messages.append(door.recv(65536).decode())
-        except BlockingIOError:
-            return messages
 
 
 def inboxd(life: Life, verb: str, *arguments: str | bytes) -> str:

@@ -8,21 +8,17 @@ from pathlib import Path
 
 import pymupdf
 import pytest
-from tests.process.daemon import Daemon, output
+from tests.process.daemon import Daemon, output, with_plugin
 from tests.rooms.render.hostile import endless, voracious
 
-PLUGIN = Path(__file__).with_name("plugin")
 DEATHS = 3
 GIVEN_UP = f"the engine or another process was lost {DEATHS} times while working on it"
+PAGE_TIMEOUT = 6.0
+"""Seconds, in which a good page must be done on whatever machine: all that hangs is waited for so long."""
 RED, GREEN, BLUE, BLACK = (1, 0, 0), (0, 1, 0), (0, 0, 1), (0, 0, 0)
 QUICK = "[retry]\nfirst_delay = 0.1\nmax_delay = 0.1\n[health]\ninterval = 3600"
 
 pytestmark = pytest.mark.slow
-
-
-def with_plugin() -> dict[str, str]:
-    path = [str(PLUGIN), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {"PYTHONPATH": os.pathsep.join(path)}
 
 
 def made(path: Path, *fills: Sequence[float] | None, title: str = "") -> None:
@@ -77,10 +73,11 @@ def dropped(daemon: Daemon, fill: Sequence[float]) -> list[str]:
 )
 def test_a_page_that_costs_the_engine_its_process(tmp_path: Path, fill: Sequence[float], how: str) -> None:
     daemon = Daemon(tmp_path, engine="fragile", more=QUICK)
-    config = daemon.config.read_text()
-    daemon.config.write_text(config.replace('name = "fragile"', 'name = "fragile"\npage_timeout = 1.0'))
+    if fill == BLUE:
+        config = daemon.config.read_text()
+        daemon.config.write_text(config.replace('name = "fragile"', f'name = "fragile"\npage_timeout = {PAGE_TIMEOUT}'))
     names = dropped(daemon, fill)
-    assert daemon.drain(env=with_plugin()) == 0, daemon.log()
+    assert daemon.drain(env=with_plugin(FRAGILE_GATHER="8")) == 0, daemon.log()
     good(daemon, *names)
     (first, second) = pages(daemon, "poison.pdf")
     assert first == ("ok", "")
@@ -127,14 +124,12 @@ def test_a_document_of_nothing_but_poison_costs_that_document(tmp_path: Path) ->
     """Not the daemon, which gives up on an engine that dies again and again, and then is not started again."""
     daemon = Daemon(tmp_path, engine="fragile", more=QUICK)
     made(daemon.inbox / "poison.pdf", *[RED] * 4)
-    assert daemon.drain(env=with_plugin()) == 0, daemon.log()
+    assert daemon.drain(env=with_plugin(FRAGILE_GATHER="4,4")) == 0, daemon.log()
     assert daemon.sql("SELECT name, state, reason FROM v_files") == [
         ("poison.pdf", "quarantined", f"no page of it could be read: {GIVEN_UP}")
     ]
     assert deaths(daemon) == {("poison.pdf", number): DEATHS for number in range(1, 5)}
-    assert (
-        starts(daemon) <= 1 + 2 + 2 + 4
-    )  # twice the first page, which found the engine idle, the rest twice, and each alone
+    assert starts(daemon) == 1 + 2 + 4  # all die together twice, and then each alone
 
 
 def test_a_page_that_kills_the_daemon_itself(tmp_path: Path) -> None:
@@ -152,7 +147,7 @@ def test_a_page_that_kills_the_daemon_itself(tmp_path: Path) -> None:
 
 
 def test_pages_and_files_that_cost_a_renderer(tmp_path: Path) -> None:
-    limits = f"page_timeout = 3.0\nmemory_bytes = {512 * 1024**2}\nmax_pixels = 1_000_000_000"
+    limits = f"page_timeout = {PAGE_TIMEOUT}\nmemory_bytes = {512 * 1024**2}\nmax_pixels = 1_000_000_000"
     daemon = Daemon(tmp_path, more=f"{QUICK}\n[render]\nworkers = 2\n{limits}")
     inbox = daemon.inbox
     for name in ("a.pdf", "b.pdf"):
@@ -172,7 +167,7 @@ def test_pages_and_files_that_cost_a_renderer(tmp_path: Path) -> None:
     told = dict(daemon.sql("SELECT name, reason FROM v_files WHERE state = 'quarantined'"))
     assert told.keys() == {"unopenable.pdf", "endless.pdf", "hungry.png"}
     assert f"crashed (SIGSEGV) while opening it ({DEATHS} processes died with it)" in told["unopenable.pdf"]
-    assert "no answer within 3 s while rendering page 1" in told["endless.pdf"]
+    assert f"no answer within {PAGE_TIMEOUT:g} s while rendering page 1" in told["endless.pdf"]
     assert "ran out of memory" in told["hungry.png"]
     assert said(daemon, "renderer lost") == 4 * DEATHS
     assert deaths(daemon) == dict.fromkeys([("crashes.pdf", 2), ("endless.pdf", 1), ("hungry.png", 1)], DEATHS)

@@ -16,6 +16,12 @@ def run(*command: object) -> None:
     subprocess.run([str(word) for word in command], check=True)
 
 
+async def unmount(stage: Stage, folder: Path) -> None:
+    """As soon as it is not busy: a scan under way holds it, and nothing is held between scans."""
+    umount = ["umount", folder]
+    await stage.until(lambda: subprocess.run(umount, check=False).returncode == 0, "it to be let go")
+
+
 async def _play(stage: Stage) -> None:
     share, sub = stage.home / "share", stage.inbox / "sub"
     share.mkdir()
@@ -28,14 +34,14 @@ async def _play(stage: Stage) -> None:
     async with stage.open():
         await stage.becomes("a.pdf", "ready")
         await stage.becomes("b.pdf", "ready")
-        assert stage.reader.inboxes()[0].watching == "events (tmpfs)"
+        await stage.until(lambda: stage.reader.inboxes()[0].watching == "events (tmpfs)", "it to be told")
 
-        run("umount", sub)  # not busy: nothing is held between scans
+        await unmount(stage, sub)
         await stage.scanned()
         await stage.scanned()
         assert stage.state("b.pdf") == "ready", "a bare mount point inside the inbox was taken for an emptied folder"
 
-        run("umount", stage.inbox)
+        await unmount(stage, stage.inbox)
         stage.inboxes.rescan(None)
         await stage.until(lambda: stage.reader.inboxes()[0].state == "unavailable", "it to be seen")
         assert "is it mounted?" in stage.reader.inboxes()[0].reason

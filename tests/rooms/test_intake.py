@@ -71,6 +71,8 @@ def test_a_dropped_file_is_copied_once_and_ready(stage: Stage) -> None:
 
 
 def test_a_slow_scan_is_taken_when_its_last_page_is_there(stage: Stage) -> None:
+    stage.settings["max_settle"] = 600.0
+
     async def play(stage: Stage) -> None:
         with (stage.inbox / "a.pdf").open("wb", buffering=0) as scan:
             scan.write(PDF[: len(PDF) * 6 // 10])
@@ -85,6 +87,8 @@ def test_a_slow_scan_is_taken_when_its_last_page_is_there(stage: Stage) -> None:
 
 
 def test_an_upload_that_sets_its_size_first_is_not_taken_as_zeros(stage: Stage) -> None:
+    stage.settings["max_settle"] = 600.0
+
     async def play(stage: Stage) -> None:
         path = stage.inbox / "a.jpg"
         with path.open("wb", buffering=0) as upload:
@@ -251,7 +255,7 @@ def test_odd_names_are_ordinary(stage: Stage) -> None:
     on(stage, play)
 
 
-def test_what_is_no_file_is_never_opened_and_told_once(stage: Stage) -> None:
+def test_what_is_no_file_is_never_opened_and_told_once(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkfifo(stage.inbox / "fifo.pdf")
     (stage.inbox / "link.pdf").symlink_to("/etc/passwd")
     (stage.inbox / "nowhere.pdf").symlink_to("nowhere")
@@ -259,10 +263,9 @@ def test_what_is_no_file_is_never_opened_and_told_once(stage: Stage) -> None:
     (stage.inbox / "round").symlink_to(".")
     (stage.inbox / "folder.pdf").mkdir()
     (stage.inbox / "folder.pdf" / "in.pdf").write_bytes(PDF)
-    with socket.socket(socket.AF_UNIX) as server:
-        os.chdir(stage.inbox)  # the name of a socket must be short
+    with socket.socket(socket.AF_UNIX) as server, monkeypatch.context() as patch:
+        patch.chdir(stage.inbox)  # the name of a socket must be short
         server.bind("s.pdf")
-        os.chdir("/")
     expected = {
         "fifo.pdf": ("skipped", "a named pipe, not a file"),
         "link.pdf": ("skipped", "a symbolic link, not a file"),
@@ -345,6 +348,8 @@ def test_rename_delete_and_replace_while_settling_and_while_ready(stage: Stage) 
 
 
 def test_rename_delete_and_replace_while_settling(stage: Stage) -> None:
+    stage.settings["max_settle"] = 600.0
+
     async def play(stage: Stage) -> None:
         for number, name in enumerate("abc"):
             (stage.inbox / f"{name}.pdf").write_bytes(distinct(number)[:-100])
@@ -378,9 +383,11 @@ def test_files_that_move_with_their_folder_or_to_another_stay_what_they_are(stag
             (stage.inbox / folder).mkdir()
             (stage.inbox / folder / f"{folder[-1]}.pdf").write_bytes(distinct(ord(folder[-1])))
         await stage.until(lambda: [*stage.rows().values()].count(("ready", "")) == 3, "3 files")
+        await stage.settled()  # a scan under way may see a file at neither place
         first = {row.name: row.id for row in stage.files()}
         (stage.inbox / "a").rename(stage.inbox / "b")
         await stage.until(lambda: all("/a/" not in row.path for row in stage.files()), "the folder's new name")
+        await stage.settled()
         (stage.inbox / "z" / "z.pdf").rename(stage.inbox / "b" / "deep" / "y.pdf")
         await stage.until(lambda: "y.pdf" in stage.rows(), "the file's new name")
         await stage.settled()

@@ -20,6 +20,7 @@ FILES = {
 PAGES = (
     "SELECT p.number, p.state, p.attempts FROM pages p JOIN files f ON f.id = p.file WHERE f.name = ? ORDER BY p.number"
 )
+LATEST = "SELECT mtime_ns FROM files WHERE name = ? ORDER BY id DESC LIMIT 1"
 PAUSE_S = 0.6
 """Seconds that a slow writer rests: three times the settle time of the daemon in tests."""
 
@@ -52,7 +53,7 @@ def all_came_once_and_whole(daemon: Daemon, contents: dict[str, bytes]) -> None:
 
     The kind of a file is its name's last word. Nothing may have come but these: no temporary name of any client.
     """
-    daemon.wait(lambda: all(rows(daemon, name)[-1:] == [("done", digest(data))] for name, data in contents.items()))
+    daemon.wait(lambda: all(is_done(daemon, name, data) for name, data in contents.items()))
     for name, data in contents.items():
         # Who sets the file's time long after its last byte makes another row, of the same content.
         assert {sha256 for _, sha256 in rows(daemon, name)} == {digest(data)}, "a part of it was taken for the whole"
@@ -70,6 +71,12 @@ def all_came_once_and_whole(daemon: Daemon, contents: dict[str, bytes]) -> None:
 def rows(daemon: Daemon, name: str) -> list[tuple[str, str | None]]:
     """State and hash of every version of a file, in the order in which they came."""
     return daemon.sql("SELECT state, sha256 FROM files WHERE name = ? ORDER BY id", (name.encode(),))
+
+
+def is_done(daemon: Daemon, name: str, data: bytes) -> bool:
+    """Whether a file is done as it now is: not only as it was before a client set its time, say."""
+    is_seen = daemon.sql(LATEST, (name.encode(),)) == [((daemon.inbox / name).stat().st_mtime_ns,)]
+    return is_seen and rows(daemon, name)[-1:] == [("done", digest(data))]
 
 
 def waits_for_more(daemon: Daemon, name: str) -> bool:

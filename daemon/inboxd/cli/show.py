@@ -58,7 +58,9 @@ def _print(reader: Reader, row: FileRow) -> None:
         "content": ", ".join(filter(None, (row.kind, size(row.size), _summary(row, pages)))),
         "sha256": row.sha256 or "",
         "first seen": local(row.first_seen),
-        "finished": f"{local(row.finished)}, {row.seconds:.1f} s after it was first seen" if row.finished and row.seconds else "",
+        "finished": f"{local(row.finished)}, {row.seconds:.1f} s after it was first seen"
+        if row.finished and row.seconds
+        else "",
         "attempts": f"{row.attempts}, of which {row.deaths} ended with a process dying" if row.deaths else "",
         "note": "" if row.current else "a newer version lies at this path",
     }

@@ -87,14 +87,16 @@ class Child:
         wire.send(self._writer, wire.Started(int(cache.num_gpu_blocks * cache.block_size), tuple(sorted(pids))))
 
     async def _read(self, order: wire.Read, raw: bytes) -> None:
-        from vllm.exceptions import VLLMClientError
+        from vllm.exceptions import VLLMUnprocessableEntityError, VLLMValidationError
         from vllm.v1.engine.exceptions import EngineGenerateError
 
+        # What vLLM says of a prompt that it will not take; the first was all of them before 0.32.
+        refusals = (ValueError, VLLMValidationError, VLLMUnprocessableEntityError)
         # A copy, because vLLM wants pixels that can be written to.
         pixels = np.frombuffer(bytearray(raw), np.uint8).reshape(order.height, order.width, 3)
         try:
             output = await self._generate(order, pixels)
-        except (ValueError, VLLMClientError) as error:  # what vLLM says of a prompt that it will not take
+        except refusals as error:
             reply: wire.Reply = wire.Failed(order.number, f"vLLM refuses the page: {error}", refused=True)
         except EngineGenerateError as error:
             reply = wire.Failed(order.number, f"vLLM failed on this page: {error.__cause__ or error}")

@@ -43,7 +43,11 @@ class EngineGenerateError(Exception):
     pass
 
 
-class VLLMClientError(Exception):
+class VLLMValidationError(Exception):
+    pass
+
+
+class VLLMUnprocessableEntityError(Exception):
     pass
 
 

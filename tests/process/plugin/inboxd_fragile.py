@@ -4,6 +4,9 @@
 process), BLUE (the process never answers again) or GREEN (the process takes memory until it is killed, as by the
 kernel's OOM killer). `fragile-inside` reads inside the daemon, and RED kills that. Each start of an engine adds a line
 to the file `engine-starts` in the state folder.
+
+FRAGILE_GATHER="8,4" lets the process of the first start wait until it has 8 pages, that of the second until it has 4:
+then they come together however slow the machine is.
 """
 
 from __future__ import annotations
@@ -57,9 +60,13 @@ class FragileEngine:
     async def start(self) -> EngineInfo:
         with self._starts.open("a") as starts:
             starts.write("start\n")
+        number = len(self._starts.read_text().splitlines())
+        gather = [*os.environ.get("FRAGILE_GATHER", "").split(","), *["0"] * number][number - 1]
         self._child = await asyncio.create_subprocess_exec(
-            sys.executable, __file__, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+            *(sys.executable, __file__, gather or "0"), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
         )
+        assert self._child.stdout is not None
+        await self._child.stdout.readline()  # how long Python takes to begin is no page's affair
         self._hearing = asyncio.create_task(self._hear(self._child))
         return EngineInfo("fragile", "none", "1.0")
 
@@ -121,13 +128,17 @@ class InsideEngine:
         return None
 
 
-def serve() -> None:
+def serve(gather: int) -> None:
     """The process of `FragileEngine`: pages in by stdin, the numbers of those that were read out by stdout."""
+    os.write(1, b"ready\n")
     buffer = b""
     while more := os.read(0, 65536):
         buffer += more
-        while select.select([0], [], [], GATHER_S)[0] and (more := os.read(0, 65536)):
+        while buffer.count(b"\n") < gather or select.select([0], [], [], GATHER_S)[0]:
+            if not (more := os.read(0, 65536)):
+                return
             buffer += more
+        gather = 0
         pages = [line.split() for line in buffer.decode().splitlines()]
         buffer = b""
         colours = {colour for _, colour in pages}
@@ -142,4 +153,4 @@ def serve() -> None:
 
 
 if __name__ == "__main__":
-    serve()
+    serve(int(sys.argv[1]))
