@@ -122,6 +122,9 @@ class Clerk:
     def deliver(self, file: FileId, path: bytes) -> bool:
         return self.do(deliveries.delivered, file, [written(path)])
 
+    def owed(self, limit: int = 100) -> list[FileId]:
+        return [due.file for due in self.do(deliveries.owed, limit)]
+
     def delete(self, path: bytes) -> None:
         self.do(arrivals.gone, [Gone(self.inbox, path)])
 

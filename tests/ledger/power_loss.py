@@ -96,7 +96,8 @@ class Author:
                 await self._ledger.write(claims.opened, file.file, PAGES, now=time.time())
                 self._acknowledged("opened", file.file)
             await self._read(run, await self._ledger.write(claims.claim_pages, PAGES + 1, run, now=time.time()))
-            for done in await self._ledger.write(deliveries.owed, 2, now=time.time()):
+            for due in await self._ledger.write(deliveries.owed, 2, now=time.time()):
+                done = due.file
                 content = hashlib.sha256(b"%d" % done).hexdigest()
                 output = Written(b"/srv/scans/%d.md" % done, "md", content, 100)
                 await self._ledger.write(deliveries.delivered, done, [output], now=time.time())

@@ -286,7 +286,7 @@ def test_a_file_of_which_no_page_could_be_read_is_quarantined(clerk: Clerk) -> N
     assert not clerk.finish(first, "", PageState.FAILED)
     assert clerk.finish(second, "", PageState.FAILED)
     assert clerk.state(file) is FileState.QUARANTINED
-    assert clerk.do(deliveries.owed, 10) == []
+    assert clerk.owed(10) == []
 
 
 def test_one_readable_page_is_enough_to_deliver(clerk: Clerk) -> None:
@@ -294,7 +294,7 @@ def test_one_readable_page_is_enough_to_deliver(clerk: Clerk) -> None:
     first, second = clerk.claim_pages(2)
     clerk.finish(first, "", PageState.FAILED)
     assert clerk.finish(second, "text")
-    assert clerk.do(deliveries.owed, 10) == [file]
+    assert clerk.owed(10) == [file]
 
 
 def test_an_orderly_end_counts_nothing(clerk: Clerk) -> None:
@@ -321,10 +321,10 @@ def test_a_clock_that_was_set_back_holds_nothing_up(clerk: Clerk) -> None:
     clerk.claim()
     clerk.do(claims.retry_file, retrying, "odd", clerk.now + 30)
     clerk.now -= 7200
-    assert clerk.do(deliveries.owed, 10) == [last]
+    assert clerk.owed(10) == [last]
     clerk.start_run()
     clerk.do(claims.release_strays, clerk.run)
-    assert set(clerk.do(deliveries.owed, 10)) == {owed, last}
+    assert set(clerk.owed(10)) == {owed, last}
     assert {claim.path for claim in clerk.claim(10)} == {b"paged", b"retrying"}
     clerk.do(claims.opened, paged, 2)
     assert [page.number for page in clerk.claim_pages()] == [1, 2]
@@ -340,9 +340,9 @@ def test_nor_does_one_that_is_set_back_in_the_middle_of_a_life(clerk: Clerk) -> 
     clerk.claim()
     clerk.do(claims.retry_file, retrying, "odd", clerk.now + 30)
     clerk.now -= 7200
-    assert (clerk.do(deliveries.owed, 10), clerk.claim(10), clerk.claim_pages()) == ([], [], [])
+    assert (clerk.owed(10), clerk.claim(10), clerk.claim_pages()) == ([], [], [])
     clerk.do(finishing.try_at_once)
-    assert clerk.do(deliveries.owed, 10) == [owed]
+    assert clerk.owed(10) == [owed]
     assert [claim.file for claim in clerk.claim(10)] == [retrying]
     assert [claim.page for claim in clerk.claim_pages()] == [page.page]
 

@@ -33,29 +33,29 @@ def test_nothing_is_delivered_before_every_page_is_read(clerk: Clerk) -> None:
 def test_what_cannot_be_written_is_owed_until_it_can(clerk: Clerk) -> None:
     file = clerk.read()
     for _ in range(3):
-        assert clerk.do(deliveries.owed, 10) == [file]
+        assert clerk.owed(10) == [file]
         clerk.do(deliveries.undelivered, file, "the folder is read-only", clerk.now + 30)
-        assert clerk.do(deliveries.owed, 10) == []
+        assert clerk.owed(10) == []
         with clerk.reader() as reader:
             counts = reader.counts()
         assert (counts.open, counts.owed, counts.undeliverable) == (0, 1, 1)
         clerk.now += 30
     assert clerk.history(file).count("undelivered") == 1
     assert clerk.deliver(file, b"a.pdf")
-    assert clerk.do(deliveries.owed, 10) == []
+    assert clerk.owed(10) == []
     assert clerk.state(file) is FileState.DONE
 
 
 def test_owed_is_bounded_and_in_order(clerk: Clerk) -> None:
     files = [clerk.read(name) for name in (b"a", b"b", b"c")]
-    assert clerk.do(deliveries.owed, 1) == files[:1]
-    assert clerk.do(deliveries.owed, 3) == files
+    assert clerk.owed(1) == files[:1]
+    assert clerk.owed(3) == files
 
 
 def test_the_last_of_those_owed_is_the_newest_so_that_a_flood_does_not_starve_it(clerk: Clerk) -> None:
     files = [clerk.read(name) for name in (b"a", b"b", b"c", b"d", b"e")]
-    assert clerk.do(deliveries.owed, 3) == [*files[:2], files[-1]]
-    assert clerk.do(deliveries.owed, 4) == [*files[:3], files[-1]]
+    assert clerk.owed(3) == [*files[:2], files[-1]]
+    assert clerk.owed(4) == [*files[:3], files[-1]]
 
 
 def test_a_new_version_takes_over_the_outputs_of_the_old(clerk: Clerk) -> None:
@@ -102,7 +102,7 @@ def test_an_old_version_that_is_owed_its_outputs_is_not_delivered_over_the_new(c
     old = clerk.read(content="one")
     clerk.do(deliveries.undelivered, old, "disk full", clerk.now)
     clerk.see(content="two")
-    assert clerk.do(deliveries.owed, 10) == []
+    assert clerk.owed(10) == []
     assert clerk.state(old) is FileState.VANISHED
 
 
@@ -110,7 +110,7 @@ def test_the_original_of_a_finished_file_is_gone_before_it_is_in_the_archive(cle
     file = clerk.read()
     clerk.do(deliveries.delivered, file, [], archiving=True)
     assert clerk.do(deliveries.vanished, file, "deleted")
-    assert clerk.do(deliveries.owed, 10) == []
+    assert clerk.owed(10) == []
     assert clerk.state(file) is FileState.DONE
     assert not clerk.do(deliveries.vanished, file, "deleted")  # nothing is owed any more: nothing to do
 
@@ -118,7 +118,7 @@ def test_the_original_of_a_finished_file_is_gone_before_it_is_in_the_archive(cle
 def test_the_original_of_a_file_that_is_not_done_may_have_been_renamed(clerk: Clerk) -> None:
     file = clerk.read()
     assert not clerk.do(deliveries.vanished, file, "it is no longer there")
-    assert clerk.do(deliveries.owed, 10) == [file]
+    assert clerk.owed(10) == [file]
 
 
 def test_a_file_is_owed_until_its_original_is_in_the_archive(clerk: Clerk) -> None:
@@ -127,7 +127,7 @@ def test_a_file_is_owed_until_its_original_is_in_the_archive(clerk: Clerk) -> No
     assert clerk.do(deliveries.delivered, file, [output], archiving=True)
     assert clerk.state(file) is FileState.DONE
     for _ in range(2):
-        assert clerk.do(deliveries.owed, 10) == [file]
+        assert clerk.owed(10) == [file]
         assert not clerk.do(deliveries.delivered, file, [output], archiving=True)
     with clerk.reader() as reader:
         assert reader.counts().open == 1
@@ -136,7 +136,7 @@ def test_a_file_is_owed_until_its_original_is_in_the_archive(clerk: Clerk) -> No
     assert not clerk.do(deliveries.undelivered, file, "the archive is full", clerk.now)
     clerk.do(deliveries.archived, file, b"/archive/a.pdf")
     clerk.do(deliveries.archived, file, b"/archive/a.pdf")
-    assert clerk.do(deliveries.owed, 10) == []
+    assert clerk.owed(10) == []
     assert clerk.history(file)[-4:] == ["read", "done", "undelivered", "archived"]
 
 

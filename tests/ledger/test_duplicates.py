@@ -26,7 +26,7 @@ def row(clerk: Clerk, file: FileId) -> tuple[str, int | None, str]:
 
 
 def owed(clerk: Clerk) -> list[FileId]:
-    return clerk.do(deliveries.owed, 100)
+    return clerk.owed(100)
 
 
 def test_duplicates_get_outputs_of_their_own_once_the_first_is_done(clerk: Clerk) -> None:

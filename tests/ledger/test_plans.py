@@ -99,9 +99,12 @@ def whole_life(clerk: Clerk) -> None:
     while pages := clerk.claim_pages():
         for page in pages:
             clerk.finish(page)
-    for file in do(deliveries.owed, 10):
+    for file in clerk.owed(10):
         do(deliveries.undelivered, file, "disk full", clerk.now)
-    for file in do(deliveries.owed, 10):
+    for moves_only in (False, True):
+        clerk.ledger.write_now(deliveries.hold, clerk.inbox, b"x", "disk full", clerk.now, moves_only=moves_only)
+    clerk.ledger.write_now(deliveries.shut, clerk.inbox, "disk full")
+    for file in clerk.owed(10):
         do(deliveries.delivered, file, [written(b"%d" % file)])
     do(deliveries.delivered, one, [], archiving=True)
     do(deliveries.archived, one, b"/archive/1")

@@ -203,7 +203,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(works=st.booleans())
     def deliver(self, works: bool) -> None:
-        for file in self.do(deliveries.owed, 3):
+        for file in self.clerk.owed(3):
             reading = self.reader.reading(file)
             assert reading.pages and [page.number for page in reading.pages] == list(range(1, len(reading.pages) + 1))
             if works:

@@ -101,7 +101,7 @@ def test_a_life_that_ended_before_the_archive_leaves_it_owed(office: Office) -> 
         written = asyncio.run(office.room.deliver(reader.reading(file), office.settings))
     assert isinstance(written, tuple)
     office.do(deliveries.delivered, file, written, archiving=True)
-    assert office.do(deliveries.owed, 10) == [file]
+    assert office.owed(10) == [file]
     assemble(office)
     assert delivery(office, file) == "delivered"
     assert os.listdir(archive) == ["scan.pdf"]

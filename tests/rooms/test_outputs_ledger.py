@@ -97,7 +97,7 @@ def test_outputs_are_written_again_when_they_are_owed_again(office: Office) -> N
     file = office.handle(b"scan.pdf", "one", "One.")
     (office.box / "scan.pdf.md").unlink()
     office.do(deliveries.delivered, file, [], archiving=True)
-    assert office.do(deliveries.owed, 10) == [file]
+    assert office.owed(10) == [file]
     office.hand_out(file)
     assert office.names() == {"scan.pdf", "scan.pdf.md", "scan.pdf.json"}
-    assert office.do(deliveries.owed, 10) == []
+    assert office.owed(10) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from enum import StrEnum
 
 KEPT = "the result is kept and will be written by itself"
 STAYS = "the original stays where it is, and its move will be tried again"
@@ -28,6 +29,24 @@ _AWAY = {
     errno.ESHUTDOWN,
     errno.EREMOTEIO,
 }
+
+
+class Reach(StrEnum):
+    """What else will meet the same trouble."""
+
+    FILE = "file"  # nothing, as far as one can tell
+    FOLDER = "folder"  # whatever is written into this folder
+    INBOX = "inbox"  # whatever is written for this inbox: its disk or its share is to blame
+
+
+_MAY_BE_ONE_FILES = {errno.EIO, errno.ESTALE}
+
+
+def reach(number: int) -> Reach:
+    """How far the trouble behind an errno reaches."""
+    if number in _FULL | {errno.EROFS, errno.ENOENT, errno.EMFILE, errno.ENFILE} | _AWAY - _MAY_BE_ONE_FILES:
+        return Reach.INBOX
+    return Reach.FOLDER if number in _FORBIDDEN | _LINK else Reach.FILE
 
 
 def is_full(number: int) -> bool:

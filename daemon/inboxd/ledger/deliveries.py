@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, bindparam, select, text, update
+from sqlalchemy import Connection, and_, bindparam, exists, select, text, update
 from sqlalchemy.dialects.sqlite import insert
 
 from inboxd.core.lifecycle import FileState
@@ -15,14 +15,26 @@ from inboxd.ledger.duplicates import deliver_with
 from inboxd.ledger.form import AT_ONCE, split, stamp
 from inboxd.ledger.moving import event, happened, to_state
 from inboxd.ledger.schema import files, outputs
-from inboxd.model import FileId, InboxId, Written
+from inboxd.model import Due, FileId, InboxId, Written
 
 _WRITTEN = insert(outputs)
 _WRITTEN = _WRITTEN.on_conflict_do_update(
     index_elements=[outputs.c.folder, outputs.c.name],
     set_={column: _WRITTEN.excluded[column] for column in ("file", "path", "format", "sha256", "size", "written")},
 )
-_OWED = select(files.c.id).where(text(when.OWED), files.c.next_delivery_at <= bindparam("at")).limit(bindparam("limit"))
+_IS_WRITTEN = and_(files.c.state != FileState.READING, exists().where(outputs.c.file == files.c.id))
+_OWED = (
+    select(files.c.id, files.c.folder, _IS_WRITTEN.label("is_written"))
+    .where(text(when.OWED), files.c.next_delivery_at <= bindparam("at"))
+    .limit(bindparam("limit"))
+)
+_HOLD = update(files).where(  # by the folder: what is owed is always the latest at its path
+    text(when.CURRENT),
+    files.c.inbox == bindparam("inbox_"),
+    files.c.folder == bindparam("folder_"),
+    text(when.OWED),
+    files.c.next_delivery_at < bindparam("until"),
+)
 _OLDEST_FIRST = (files.c.next_delivery_at, files.c.id)
 _NEWEST_FIRST = (files.c.next_delivery_at.desc(), files.c.id.desc())
 _STANDS = select(files.c.state, files.c.delivery, files.c.pages).where(files.c.id == bindparam("file"))
@@ -105,7 +117,22 @@ def vanished(conn: Connection, file: FileId, reason: str, *, now: float) -> bool
     return True
 
 
-def owed(conn: Connection, limit: int, *, inbox: InboxId | None = None, now: float) -> list[FileId]:
+def hold(
+    conn: Connection, inbox: InboxId, folder: bytes, reason: str, until: float, *, moves_only: bool = False
+) -> None:
+    """Nothing that is owed in a folder, or with `moves_only` no move to the archive, is tried before `until`."""
+    held = _HOLD.where(_IS_WRITTEN) if moves_only else _HOLD
+    later = {"delivery_reason": reason, "next_delivery_at": stamp(until)}
+    conn.execute(held.values(later), {"inbox_": inbox, "folder_": folder, "until": stamp(until)})
+
+
+def shut(conn: Connection, inbox: InboxId, reason: str) -> None:
+    """Say why nothing that is owed in a whole inbox is tried."""
+    untold = update(files).where(text(when.OWED), files.c.inbox == inbox, files.c.delivery_reason == "")
+    conn.execute(untold.values(delivery_reason=reason))
+
+
+def owed(conn: Connection, limit: int, *, inbox: InboxId | None = None, now: float) -> list[Due]:
     """Files, of one inbox or of all, whose outputs are to be written now.
 
     All of their pages, or those of their original, are final. Where there are more than `limit`, the
@@ -113,10 +140,10 @@ def owed(conn: Connection, limit: int, *, inbox: InboxId | None = None, now: flo
     """
     asked = _OWED if inbox is None else _OWED.where(files.c.inbox == inbox)
     at = stamp(now)
-    found = list(conn.scalars(asked.order_by(*_OLDEST_FIRST), {"at": at, "limit": limit}))
+    found = list(conn.execute(asked.order_by(*_OLDEST_FIRST), {"at": at, "limit": limit}))
     if len(found) == limit > 1:
-        found[-1:] = conn.scalars(asked.order_by(*_NEWEST_FIRST), {"at": at, "limit": 1})
-    return [FileId(file) for file in found]
+        found[-1:] = conn.execute(asked.order_by(*_NEWEST_FIRST), {"at": at, "limit": 1})
+    return [Due(FileId(row.id), row.folder, bool(row.is_written)) for row in found]
 
 
 def orphaned(conn: Connection, configured: Sequence[InboxId], reason: str, *, now: float) -> None:

@@ -20,12 +20,13 @@ from inboxd.model.files import (
     Tracked,
 )
 from inboxd.model.pages import PageClaim, PageFailure, PageId, PageImage, Rendered
-from inboxd.model.readings import Box, PageReading, PageState, PageText, Reading, Written
+from inboxd.model.readings import Box, Due, PageReading, PageState, PageText, Reading, Written
 
 __all__ = [
     "Arrival",
     "BatchId",
     "Box",
+    "Due",
     "EngineInfo",
     "Entry",
     "FileClaim",

@@ -85,6 +85,15 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
+class Due:
+    """A file whose outputs, or whose move to the archive, are owed now."""
+
+    file: FileId
+    folder: bytes  # below its inbox, b"" for the inbox itself
+    is_written: bool = False  # outputs are on disk already: where there is an archive, it is the move that is owed
+
+
+@dataclass(frozen=True, slots=True)
 class Written:
     """An output that is on disk, whole, and may be overwritten by us while it still has this hash."""
 

@@ -20,7 +20,7 @@ import structlog
 from inboxd import faults
 from inboxd.config import Inbox
 from inboxd.core.naming import display
-from inboxd.core.trouble import KEPT, STAYS, cannot_write
+from inboxd.core.trouble import KEPT, STAYS, Reach, cannot_write, reach
 from inboxd.formats import render, sha256
 from inboxd.ledger.reading import Reader
 from inboxd.model import Reading, Written
@@ -30,7 +30,7 @@ from inboxd.rooms.folders import Folder, below, dress_output, mirrored
 from inboxd.rooms.ground import Ground, Stands
 from inboxd.rooms.marker import MARKER
 from inboxd.rooms.placing import Draft, sweep
-from inboxd.rooms.roots import Roots
+from inboxd.rooms.roots import Roots, holds_anything
 
 log = structlog.get_logger(__name__)
 
@@ -41,6 +41,7 @@ class Undeliverable:
 
     reason: str  # for a person: what, where, and what to do
     errno: int = 0
+    reach: Reach = Reach.FILE
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ class Vanished:
 
     reason: str
     certain: bool = False  # the inbox itself is there, by its marker: the share is not away
+    reach: Reach = Reach.FILE
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +210,9 @@ def _archived(reading: Reading, inbox: Inbox) -> os.stat_result | None:
 
 def _vanished(inbox_root: bytes, reading: Reading) -> Vanished:
     with suppress(OSError), Folder.open(inbox_root) as root:
-        return Vanished(f"{display(root.at(reading.path))} is no longer there", root.status(MARKER) is not None)
-    return Vanished(f"{display(inbox_root)} cannot be seen")
+        if holds_anything(root.fd):  # a bare mount point does not
+            return Vanished(f"{display(root.at(reading.path))} is no longer there", root.status(MARKER) is not None)
+    return Vanished(f"{display(inbox_root)} is empty or cannot be seen", reach=Reach.INBOX)
 
 
 def _changed(path: bytes) -> Undeliverable:
@@ -222,7 +225,7 @@ def _undeliverable(error: OSError, folder: bytes, then: str) -> Undeliverable:
     with suppress(OSError):
         status = os.stat(folder)  # noqa: PTH116
         who += f", the folder is of {status.st_uid}:{status.st_gid} with mode {stat.S_IMODE(status.st_mode):03o}"
-    return Undeliverable(cannot_write(number, display(folder), who, then), number)
+    return Undeliverable(cannot_write(number, display(folder), who, then), number, reach(number))
 
 
 def _absolute(path: str) -> bytes:

@@ -37,7 +37,7 @@ def _make(root: bytes, like: os.stat_result) -> None:
         at, _, name = at.rpartition(b"/")
         at = at or b"/"
         missing.append(name)
-    if not _holds_anything(at):
+    if not holds_anything(at):
         raise FileNotFoundError(errno.ENOENT, "the folder that should hold it is empty", root)
     folder = Folder.open(at)
     for name in reversed(missing):
@@ -46,7 +46,12 @@ def _make(root: bytes, like: os.stat_result) -> None:
     folder.close()
 
 
-def _holds_anything(folder: bytes) -> bool:
+def holds_anything(folder: bytes | int) -> bool:
+    """Whether there is anything in a folder, by its path or descriptor; one that may not be listed is taken to hold it.
+
+    Raises:
+        OSError: it can't be listed for another reason.
+    """
     try:
         with os.scandir(folder) as entries:
             return next(entries, None) is not None
