@@ -25,6 +25,12 @@ def test_the_unit_is_without_fault_and_closed_up(machine: Machine, service: Serv
     machine.run("systemd-analyze", "security", "--offline=true", "--threshold=20", file)
 
 
+def test_its_user_can_look_before_the_first_start(machine: Machine, service: Service) -> None:
+    machine.run("rm", "-r", STATE)
+    machine.run(INBOXD, "install-service", "--program", INBOXD)
+    machine.run("setpriv", "--reuid=inboxd", "--regid=inboxd", "--init-groups", INBOXD, "check")
+
+
 def test_a_whole_life(machine: Machine, service: Service) -> None:
     service.start()
     assert (service.property("ActiveState"), service.property("SubState")) == ("active", "running")
