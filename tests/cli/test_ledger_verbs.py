@@ -249,13 +249,20 @@ def test_sql_says_odd_values(inboxd: Inboxd, config: Path, clerk: Clerk) -> None
         assert "\x1b" not in inboxd("sql", *form, query, "--config", config).out
 
 
+def test_sql_shows_text_that_is_not_utf_8(inboxd: Inboxd, config: Path, clerk: Clerk) -> None:
+    """As names of files may be."""
+    clerk.drop(b"caf\xe9.pdf")
+    query = "SELECT CAST(name AS TEXT) AS name FROM files"
+    for form, told in (((), r"caf\xe9.pdf"), (("--csv",), r"caf\xe9.pdf"), (("--json",), r'"caf\udce9.pdf"')):
+        assert told in inboxd("sql", *form, query, "--config", config).out
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
         "DELETE FROM files",
         "SELECT 1; DROP TABLE files",
         "SELEC 1",
-        "SELECT CAST(x'ff41' AS TEXT)",
         "SELECT nonesuch FROM v_files",
         "PRAGMA journal_mode = DELETE",
         "ATTACH '/tmp/x' AS x",

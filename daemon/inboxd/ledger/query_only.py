@@ -64,6 +64,8 @@ class QueryOnly:
             )
         except sqlite3.Error as error:
             raise trouble.explain(error, self._path) from error
+        # A query may make text of a name that is not UTF-8, which is no reason to end it.
+        self._connection.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
         try:
             self._check()
         except BaseException:
