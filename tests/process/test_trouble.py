@@ -198,6 +198,24 @@ def test_an_output_folder_on_a_full_disk_holds_up_nobody_else(wrapped: Callable[
     assert daemon.sql("SELECT max(attempts) FROM pages") == [(1,)]
 
 
+@pytest.mark.parametrize("point", ["owed", "held", "shut"])
+def test_a_daemon_that_is_killed_while_outputs_cannot_be_written_writes_them_later(tmp_path: Path, point: str) -> None:
+    share = tmp_path / "share"
+    share.mkdir()  # empty: what should be mounted on it is not
+    daemon = Daemon(tmp_path, inbox=f'output_dir = "{share}/texts"')
+    names = [f"{folder}/{folder}{number}.pdf" for folder in ("a", "b") for number in range(5)]
+    for name in names:
+        made(daemon.inbox / name, 2)
+    assert daemon.drain(env={"INBOXD_FAULT": f"assembly.{point}"}) == -signal.SIGKILL, daemon.log()
+    assert "done" not in daemon.states().values()
+    (share / "texts").mkdir()
+    drain(daemon)
+    assert [*daemon.states().values()] == ["done"] * len(names)
+    assert tree(share / "texts") == with_outputs(*names) - set(names)
+    assert litter(share) == []
+    assert daemon.sql("SELECT max(deaths) FROM pages") == [(0,)]
+
+
 def test_no_folder_for_temporary_files(tmp_path: Path) -> None:
     daemon = Daemon(tmp_path)
     made(daemon.inbox / "a.pdf", 2)

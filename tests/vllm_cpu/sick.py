@@ -1,4 +1,4 @@
-"""A worker that can't do what it is asked beside reading pages."""
+"""Workers that can't do what they are asked beside reading pages, or do it as vLLM does."""
 
 from __future__ import annotations
 
@@ -13,3 +13,10 @@ class SickWorker(InboxdWorker):
 
     def inboxd_relieve(self) -> int:
         raise ZeroDivisionError("the worker fell over")
+
+
+class SendingWorker(InboxdWorker):
+    """Sends log-probabilities with each token, once it is told to."""
+
+    def inboxd_send_logprobs(self) -> None:
+        del self.model_runner.sample_tokens

@@ -175,6 +175,33 @@ def test_a_worker_that_fails_is_told_and_costs_no_page(
     loop.run(live())
 
 
+def test_log_probabilities_kept_in_the_worker_are_those_that_vllm_sends(
+    loop: asyncio.Runner, monkeypatch: pytest.MonkeyPatch, state: Path
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tiny.HERE), os.environ.get("PYTHONPATH", "")]))
+    sending = {"worker_extension_cls": "sick.SendingWorker"}
+    monkeypatch.setattr(vllm_local, "arguments", lambda *given: vllm_plan.arguments(*given) | sending)
+    engine = tiny.engine(state)
+    drawn = [pages.draw(pages.lines(seed)) for seed in range(4)]
+
+    async def means() -> list[float | None]:
+        return [reading.mean_logprob for page in drawn if isinstance(reading := await engine.read(page), PageText)]
+
+    async def live() -> tuple[list[float | None], list[float | None]]:
+        await engine.start()
+        try:
+            kept = await means()
+            assert engine._process is not None
+            await engine._process.call("inboxd_send_logprobs")
+            return kept, await means()
+        finally:
+            await engine.close()
+
+    kept, sent = loop.run(live())
+    assert kept == sent
+    assert len(kept) == len([mean for mean in kept if mean is not None and mean < 0]) == len(drawn)
+
+
 def test_a_page_that_runs_past_its_limit_says_so(loop: asyncio.Runner, state: Path) -> None:
     engine = tiny.engine(state, "tiny-lightonocr-cut")
 

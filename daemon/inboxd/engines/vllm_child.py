@@ -30,7 +30,6 @@ class Child:
         self._writer = writer
         self._engine: Any = None
         self._prompts: dict[str, str] = {}
-        self._kept = False  # log-probabilities, in the worker
         self._work: dict[int, asyncio.Task[None]] = {}
         self.kv_used = 0.0
         self.preemptions = 0
@@ -78,7 +77,6 @@ class Child:
             pairs = await self._engine.collective_rpc("inboxd_pids")
             if len(pairs) == 1:  # with several a call waits for all of them, and they for it
                 await self._engine.collective_rpc("inboxd_keep_logprobs")
-                self._kept = True
         except Exception as error:  # noqa: BLE001 - vLLM, torch and transformers raise what they like
             wire.send(self._writer, wire.Unusable(f"{type(error).__name__}: {error}"))
             return
@@ -131,7 +129,7 @@ class Child:
         if answer.finish_reason not in {"stop", "length", "repetition"}:
             return wire.Failed(number, f"vLLM gave the page up: {answer.finish_reason}")
         tokens, logprob = list(answer.token_ids), answer.cumulative_logprob
-        if self._kept:
+        if not answer.logprobs:  # they were kept in the worker
             (logprob,) = await self._engine.collective_rpc("inboxd_logprob", args=(_name(number), len(tokens)))
         return wire.Answer(
             number=number,

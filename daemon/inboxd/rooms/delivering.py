@@ -123,6 +123,7 @@ class WayOut:
             log.info("original gone, nothing more to do", file=file, path=path)
             return
         await self._owe(file, path, reason)
+        faults.point("assembly.owed")
         if outcome.reach is Reach.FILE:
             return
         folder, now = split(reading.path)[0], time.monotonic()
@@ -130,8 +131,10 @@ class WayOut:
         holding.refused(folder, outcome.reach, reason, now)
         if not is_held:
             await self._hold(folder, reason, OWED_EVERY_S, holding)
+            faults.point("assembly.held")
             if holding is self._writing and holding.is_shut(now):
                 await self._ledger.write(deliveries.shut, self._inbox, reason)
+                faults.point("assembly.shut")
 
     async def _owe(self, file: FileId, path: str, reason: str) -> None:
         now = time.time()

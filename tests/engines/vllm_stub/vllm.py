@@ -100,7 +100,7 @@ class AsyncLLM:
         return prompts
 
     async def generate(self, *_: Any) -> AsyncIterator[Any]:
-        answer = SimpleNamespace(finish_reason="stop", token_ids=[1, 2], cumulative_logprob=0.0)
+        answer = SimpleNamespace(finish_reason="stop", token_ids=[1, 2], cumulative_logprob=0.0, logprobs=[])
         metrics = SimpleNamespace(first_token_latency=0.1)
         yield SimpleNamespace(outputs=[answer], prompt_token_ids=[1], metrics=metrics)
 
