@@ -11,7 +11,7 @@ from gpu_trace import Trace
 from inboxd.engines.vllm_worker import InboxdWorker
 
 LINEARS = ("attention.qkv_proj", "attention.o_proj", "feed_forward.gate_up_proj", "feed_forward.down_proj")
-CHANGED = (*LINEARS, "attention.attn")
+CHANGED = (*LINEARS, "attention.attn", "attention_norm", "ffn_norm")
 
 
 class Probe(Trace, InboxdWorker):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -200,6 +202,39 @@ def test_log_probabilities_kept_in_the_worker_are_those_that_vllm_sends(
     kept, sent = loop.run(live())
     assert kept == sent
     assert len(kept) == len([mean for mean in kept if mean is not None and mean < 0]) == len(drawn)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++: torch compiles for processors with it")
+def test_a_compiled_vision_tower_reads_the_same_and_has_its_norms_in_it(
+    loop: asyncio.Runner, monkeypatch: pytest.MonkeyPatch, state: Path
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tiny.HERE), os.environ.get("PYTHONPATH", "")]))
+    wrapping = {"worker_extension_cls": "sick.WrappingWorker"}
+    monkeypatch.setattr(vllm_local, "arguments", lambda *given: vllm_plan.arguments(*given) | wrapping)
+    engine = tiny.engine(state)
+    drawn = [pages.draw(pages.lines(seed)) for seed in range(4)]
+
+    async def texts() -> list[str]:
+        return [reading.text for page in drawn if isinstance(reading := await engine.read(page), PageText)]
+
+    async def ask(method: str) -> Any:
+        assert engine._process is not None
+        return (await engine._process.call(method)).answers[0]
+
+    async def live() -> None:
+        await engine.start()
+        try:
+            await ask("inboxd_wrap")
+            plain, norms = await texts(), await ask("inboxd_norms")
+            blocks = await ask("inboxd_compile_vision")
+            assert norms == 2 * blocks + 1
+            assert await texts() == plain
+            assert len(plain) == len(drawn)
+            assert await ask("inboxd_norms") == 1  # before the blocks
+        finally:
+            await engine.close()
+
+    loop.run(live())
 
 
 def test_a_page_that_runs_past_its_limit_says_so(loop: asyncio.Runner, state: Path) -> None:
