@@ -112,7 +112,7 @@ class InboxdWorker:
 
 
 def _rms_norm(weight: Any, epsilon: float, x: Any) -> Any:
-    """Root mean square norm of the last axis, in x's dtype (https://arxiv.org/abs/1910.07467), for the compiler to fuse.
+    """Root mean square norm of the last axis (https://arxiv.org/abs/1910.07467), in x's dtype, for a compiler to fuse.
 
     vLLM's is one opaque operation to every compiler but its own, and nine kernels when it runs.
     """
