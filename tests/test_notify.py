@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,30 @@ def test_a_life_as_systemd_hears_it(manager: Manager) -> None:
         ["EXTEND_TIMEOUT_USEC=90500000"],
         ["STOPPING=1", "STATUS=draining: 4 pages in flight"],
     ]
+
+
+def test_what_systemd_waits_for_is_not_lost_while_it_is_busy(manager: Manager) -> None:
+    notifier = Notifier(manager.environ)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other, suppress(BlockingIOError):
+        other.setblocking(False)
+        while True:
+            other.sendto(b"EXTEND_TIMEOUT_USEC=1", notifier._address)
+    notifier.alive()  # dropped: the next one will do
+    heard, go, sent = [], threading.Event(), threading.Event()
+
+    def wake_up() -> None:
+        go.wait()
+        while not sent.is_set():
+            heard.extend(manager.heard())
+
+    systemd = threading.Thread(target=wake_up)
+    systemd.start()
+    go.set()
+    notifier.ready()
+    sent.set()
+    systemd.join()
+    assert [*heard, *manager.heard()][-1] == ["READY=1"]
+    assert ["WATCHDOG=1"] not in heard
 
 
 def test_reloading_carries_the_time_that_notify_reload_wants(manager: Manager) -> None:

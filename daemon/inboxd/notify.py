@@ -13,11 +13,15 @@ from inboxd.core.showing import one_line
 
 log = structlog.get_logger(__name__)
 
+PATIENCE_S = 2.0
+"""How long a message that systemd waits for may wait itself, when systemd is too busy to take it."""
+
 
 class Notifier:
     """Speaks to the service manager; does nothing where there is none.
 
-    A message that can't be delivered is logged and dropped: the daemon's work never depends on it.
+    A message that can't be delivered is logged and dropped: the daemon's work never depends on it. Those without which
+    systemd would end the daemon block it for PATIENCE_S at most; the others come again.
     """
 
     def __init__(self, environ: Mapping[str, str] = os.environ, pid: int | None = None) -> None:
@@ -30,7 +34,7 @@ class Notifier:
 
     def ready(self, status: str = "") -> None:
         """Start-up, or a reload, is over."""
-        self._send("READY=1", *self._status(status))
+        self._send("READY=1", *self._status(status), patience_s=PATIENCE_S)
 
     def status(self, text: str) -> None:
         """One line for `systemctl status`; repeated lines are not sent again."""
@@ -43,15 +47,16 @@ class Notifier:
     def reloading(self) -> None:
         """The configuration is being read again; `ready` ends it."""
         # The timestamp is what Type=notify-reload of systemd 253 asks for; older ones ignore it.
-        self._send("RELOADING=1", f"MONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
+        stamp = f"MONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}"
+        self._send("RELOADING=1", stamp, patience_s=PATIENCE_S)
 
     def stopping(self, status: str = "") -> None:
         """Draining has begun."""
-        self._send("STOPPING=1", *self._status(status))
+        self._send("STOPPING=1", *self._status(status), patience_s=PATIENCE_S)
 
     def extend(self, seconds: float) -> None:
         """Ask for this much more time, from now, for the start or the stop in progress."""
-        self._send(f"EXTEND_TIMEOUT_USEC={int(seconds * 1e6)}")
+        self._send(f"EXTEND_TIMEOUT_USEC={int(seconds * 1e6)}", patience_s=PATIENCE_S)
 
     def _status(self, text: str) -> tuple[str, ...]:
         line = one_line(" ".join(text.split()))
@@ -60,12 +65,12 @@ class Notifier:
         self._said = line
         return (f"STATUS={line}",)
 
-    def _send(self, *lines: str) -> None:
+    def _send(self, *lines: str, patience_s: float = 0.0) -> None:
         if not self._address or not lines:
             return
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as door:
-                door.setblocking(False)
+                door.settimeout(patience_s)
                 door.sendto("\n".join(lines).encode("utf-8", "backslashreplace"), self._address)
         except OSError as error:
             log.warning("cannot notify systemd", error=str(error))
