@@ -11,7 +11,7 @@ from pathlib import Path
 import structlog
 
 from inboxd import config, faults
-from inboxd.ledger import arrivals, claims, runs
+from inboxd.ledger import arrivals, runs, strays
 from inboxd.ledger.opening import Ledger
 from inboxd.ledger.reading import Reader
 from inboxd.model import InboxId, RunId
@@ -36,10 +36,10 @@ async def take_up(
 ) -> Spool:
     """Put back what an earlier life held, leave what lies in inboxes that are not `configured` any more, and clear the
     spool of what nobody needs."""
-    strays = await ledger.write(claims.release_strays, run_id, now=time.time())
+    left_claimed = await ledger.write(strays.release_strays, run_id, now=time.time())
     faults.point("beginning.taken_up")
-    if strays.files or strays.pages:
-        log.info("taking up what an earlier life left", files=strays.files, pages=strays.pages)
+    if left_claimed.files or left_claimed.pages:
+        log.info("taking up what an earlier life left", files=left_claimed.files, pages=left_claimed.pages)
     left = 0
     while more := await ledger.write(
         arrivals.unwatched, configured, "its inbox is not configured any more", now=time.time()

@@ -12,7 +12,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from inboxd.config import Settings
 from inboxd.errors import Exit
-from inboxd.ledger import finishing, runs, upkeep
+from inboxd.ledger import runs, strays, upkeep
 from inboxd.ledger.opening import Ledger
 from inboxd.ledger.reading import Reader
 from inboxd.rooms.inbox import InboxRoom
@@ -105,7 +105,7 @@ class Chores:
             before, ahead = ahead, time.time() - time.monotonic()
             if before - ahead > SET_BACK_S:
                 log.warning("the clock was set back", seconds=round(before - ahead))
-                await self._ledger.write(finishing.try_at_once, now=time.time())
+                await self._ledger.write(strays.try_at_once, now=time.time())
                 for job in self._scheduler.get_jobs():
                     job.modify(next_run_time=datetime.now(UTC))
 

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from inboxd.ledger import arrivals, claims, deliveries, runs
+from inboxd.ledger import arrivals, claims, deliveries, runs, strays
 from inboxd.ledger.opening import Ledger
 from inboxd.ledger.reading import Reader
 from inboxd.model import (
@@ -84,7 +84,7 @@ class Author:
         inbox = await ledger.write(runs.inbox, b"/srv/scans", now=now())
         run = await ledger.write(runs.start_run, version="0", pid=os.getpid(), boot_id="boot", now=now())
         self._acknowledged("runs", run)
-        await ledger.write(claims.release_strays, run, now=now())
+        await ledger.write(strays.release_strays, run, now=now())
         async with asyncio.TaskGroup() as group:
             for _ in range(LANES):
                 group.create_task(self._lane(inbox, run))

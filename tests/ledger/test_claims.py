@@ -8,8 +8,9 @@ import pytest
 from tests.ledger.clerk import Clerk, page_reading
 
 from inboxd.core.lifecycle import FileState, IllegalMove
-from inboxd.ledger import arrivals, claims, deliveries, finishing, runs
-from inboxd.ledger.claims import TURN, DeskState, Strays
+from inboxd.ledger import arrivals, claims, deliveries, runs, strays
+from inboxd.ledger.claims import TURN, DeskState
+from inboxd.ledger.strays import Strays
 from inboxd.model import Box, Entry, InboxId, PageReading, PageState, Sighting
 
 
@@ -239,8 +240,8 @@ def test_what_a_dead_life_held_goes_back_and_is_taken_up_at_its_page(clerk: Cler
     pages = clerk.claim_pages(2)
     clerk.finish(pages[0], "kept")
     clerk.start_run()
-    assert clerk.do(claims.release_strays, clerk.run) == Strays(files=2, pages=1)
-    assert clerk.do(claims.release_strays, clerk.run) == Strays(files=0, pages=0)
+    assert clerk.do(strays.release_strays, clerk.run) == Strays(files=2, pages=1)
+    assert clerk.do(strays.release_strays, clerk.run) == Strays(files=0, pages=0)
     again = {claim.file: claim for claim in clerk.claim(5)}
     assert (again[file].attempt, again[file].deaths) == (1, 0)  # it was open: not to blame
     assert (again[opening].attempt, again[opening].deaths) == (1, 0)  # nor that: it was opened in another process
@@ -252,7 +253,7 @@ def test_pages_left_by_an_earlier_life_wait_until_their_file_is_open_again(clerk
     """They could be read and delivered meanwhile, and the spool copy cleared away under the renderer that opens it."""
     file = clerk.open(count=2)
     clerk.start_run()
-    clerk.do(claims.release_strays, clerk.run)
+    clerk.do(strays.release_strays, clerk.run)
     clerk.claim()
     assert clerk.claim_pages() == []
     assert clerk.do(claims.desk_state).pending_pages == 0
@@ -266,7 +267,7 @@ def test_a_death_counts_for_pages_in_an_engine_that_shared_the_dead_process(cler
     clerk.do(claims.admit, clerk.run, "inside", [inside.page])
     clerk.do(claims.admit, clerk.run, "apart", [isolated.page], isolated=True)
     clerk.start_run()
-    assert clerk.do(claims.release_strays, clerk.run) == Strays(files=1, pages=3)
+    assert clerk.do(strays.release_strays, clerk.run) == Strays(files=1, pages=3)
     (file,) = clerk.claim(1)
     clerk.do(claims.opened, file.file, 3)
     assert [(page.attempt, page.deaths) for page in clerk.claim_pages()] == [(2, 1), (1, 0), (1, 0)]
@@ -275,7 +276,7 @@ def test_a_death_counts_for_pages_in_an_engine_that_shared_the_dead_process(cler
 def test_a_file_whose_pages_were_all_read_waits_for_its_outputs_only(clerk: Clerk) -> None:
     file = clerk.read(count=2)
     clerk.start_run()
-    assert clerk.do(claims.release_strays, clerk.run) == Strays(files=0, pages=0)
+    assert clerk.do(strays.release_strays, clerk.run) == Strays(files=0, pages=0)
     assert clerk.claim() == []
     assert clerk.deliver(file, b"a.pdf")
 
@@ -304,7 +305,7 @@ def test_an_orderly_end_counts_nothing(clerk: Clerk) -> None:
     clerk.claim_pages()
     clerk.do(runs.end_run, clerk.run, 0, "stopped")
     clerk.start_run()
-    assert clerk.do(claims.release_strays, clerk.run) == Strays(files=0, pages=0)
+    assert clerk.do(strays.release_strays, clerk.run) == Strays(files=0, pages=0)
     assert {claim.file: (claim.attempt, claim.deaths) for claim in clerk.claim(5)} == {file: (1, 0), opening: (1, 0)}
     clerk.do(claims.opened, file, 2)
     assert [(page.attempt, page.deaths) for page in clerk.claim_pages()] == [(1, 0), (1, 0)]
@@ -323,7 +324,7 @@ def test_a_clock_that_was_set_back_holds_nothing_up(clerk: Clerk) -> None:
     clerk.now -= 7200
     assert clerk.owed(10) == [last]
     clerk.start_run()
-    clerk.do(claims.release_strays, clerk.run)
+    clerk.do(strays.release_strays, clerk.run)
     assert set(clerk.owed(10)) == {owed, last}
     assert {claim.path for claim in clerk.claim(10)} == {b"paged", b"retrying"}
     clerk.do(claims.opened, paged, 2)
@@ -341,7 +342,7 @@ def test_nor_does_one_that_is_set_back_in_the_middle_of_a_life(clerk: Clerk) -> 
     clerk.do(claims.retry_file, retrying, "odd", clerk.now + 30)
     clerk.now -= 7200
     assert (clerk.owed(10), clerk.claim(10), clerk.claim_pages()) == ([], [], [])
-    clerk.do(finishing.try_at_once)
+    clerk.do(strays.try_at_once)
     assert clerk.owed(10) == [owed]
     assert [claim.file for claim in clerk.claim(10)] == [retrying]
     assert [claim.page for claim in clerk.claim_pages()] == [page.page]

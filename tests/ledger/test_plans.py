@@ -13,7 +13,7 @@ from sqlalchemy import event
 from tests.ledger.clerk import INBOX, Clerk, written
 
 from inboxd.core.lifecycle import FileState
-from inboxd.ledger import arrivals, claims, copies, deliveries, runs
+from inboxd.ledger import arrivals, claims, copies, deliveries, runs, strays
 from inboxd.model import FileId, Gone, MemorySample, PageState
 
 _BOUNDED = {
@@ -124,7 +124,7 @@ def whole_life(clerk: Clerk) -> None:
     do(runs.inbox_state, clerk.inbox, "watching", "")
     do(runs.end_run, clerk.run, 0, "")
     clerk.start_run()
-    do(claims.release_strays, clerk.run)
+    do(strays.release_strays, clerk.run)
 
 
 def test_no_verb_reads_a_whole_table(busy: Clerk) -> None:

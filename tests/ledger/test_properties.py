@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.ledger.clerk import Clerk, digest, written
 
 from inboxd.core.lifecycle import FINAL, FileState
-from inboxd.ledger import arrivals, claims, deliveries, runs
+from inboxd.ledger import arrivals, claims, deliveries, runs, strays
 from inboxd.ledger.opening import Ledger
 from inboxd.ledger.reading import Reader
 from inboxd.model import Arrival, Entry, FileId, Gone, Kind, PageClaim, PageState, Sighting, Signature
@@ -228,7 +228,7 @@ class LedgerMachine(RuleBasedStateMachine):
             self.do(runs.end_run, self.clerk.run, 0, "stopped")
             assert self.ask("SELECT count(*) FROM pages WHERE state = 'in_flight'") == [(0,)]
         self.clerk.start_run()
-        self.do(claims.release_strays, self.clerk.run)
+        self.do(strays.release_strays, self.clerk.run)
         assert self.ask("SELECT count(*) FROM pages WHERE state = 'in_flight'") == [(0,)]
         self.pages = []
 

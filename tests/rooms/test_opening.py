@@ -17,7 +17,7 @@ from tests.rooms.render.hostile import children, numbered
 from inboxd import config
 from inboxd.core.lifecycle import FileState
 from inboxd.core.retrying import RetryPolicy
-from inboxd.ledger import arrivals, claims, runs
+from inboxd.ledger import arrivals, claims, runs, strays
 from inboxd.ledger.opening import Ledger
 from inboxd.model import Arrival, Entry, FileId, Kind, Opened, Refused, Sighting, Signature
 from inboxd.rooms.bell import Bell
@@ -115,7 +115,7 @@ def test_no_page_goes_out_before_its_file_is_open_in_this_life(stage: Stage) -> 
     clerk.do(claims.opened, file, PAGES)
     clerk.finish(clerk.claim_pages(1)[0])
     clerk.start_run()
-    clerk.do(claims.release_strays, clerk.run)
+    clerk.do(strays.release_strays, clerk.run)
 
     async def life() -> None:
         desk = stage.desk()

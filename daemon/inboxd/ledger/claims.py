@@ -13,11 +13,9 @@ from inboxd.ledger import conditions as when
 from inboxd.ledger.conditions import Delivery
 from inboxd.ledger.desk import DeskState, desk_state
 from inboxd.ledger.finishing import (
-    Strays,
     finish_page,
     release_files,
     release_pages,
-    release_strays,
     retry_file,
     retry_page,
 )
@@ -29,7 +27,6 @@ from inboxd.model import BatchId, FileClaim, FileId, InboxId, Kind, PageClaim, P
 
 __all__ = [
     "DeskState",
-    "Strays",
     "admit",
     "claim_files",
     "claim_pages",
@@ -38,7 +35,6 @@ __all__ = [
     "opened",
     "release_files",
     "release_pages",
-    "release_strays",
     "retry_file",
     "retry_page",
     "waits_alone",

@@ -1,30 +1,20 @@
-"""Verbs that end a claim: a page gets its last word or goes back, a file is tried again, strays are put back."""
+"""Verbs that end a claim: a page gets its last word or goes back, a file is tried again or goes back."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from sqlalchemy import Connection, bindparam, select, text, update
+from sqlalchemy import Connection, bindparam, text, update
 
 from inboxd.core.lifecycle import FINAL_PAGE, FileState, IllegalMove
 from inboxd.ledger import conditions as when
 from inboxd.ledger.arrivals import quarantine
 from inboxd.ledger.conditions import Delivery
 from inboxd.ledger.form import AT_ONCE, stamp
-from inboxd.ledger.moving import AnyRow, chunks, count_death, event, happened, put_back_pages, to_state
+from inboxd.ledger.moving import chunks, count_death, event, happened, pages_died, put_back_pages, to_state
 from inboxd.ledger.schema import files, pages
-from inboxd.model import BatchId, FileId, PageId, PageReading, PageState, RunId
-
-
-@dataclass(frozen=True, slots=True)
-class Strays:
-    """How many files and pages an earlier run left claimed."""
-
-    files: int
-    pages: int
-
+from inboxd.model import BatchId, FileId, PageId, PageReading, PageState
 
 _DOUBTFUL = frozenset({PageState.SUSPECT, PageState.FAILED})
 _FINISH = (
@@ -77,21 +67,6 @@ _PUT_BACK = (
     .where(text(when.IN_FLIGHT))
     .values(state=PageState.PENDING, deaths=pages.c.deaths + bindparam("died"))
     .returning(pages.c.file, pages.c.number)
-)
-_STRAY = (
-    update(pages)
-    .where(text(when.IN_FLIGHT), pages.c.run != bindparam("run_"))
-    .values(
-        state=PageState.PENDING,
-        attempts=pages.c.attempts - 1 + pages.c.at_risk,
-        deaths=pages.c.deaths + pages.c.at_risk,
-    )
-    .returning(pages.c.file, pages.c.number, pages.c.at_risk)
-)
-_TRY_AT_ONCE = (
-    text("UPDATE files SET next_try_at = :at WHERE state = 'retrying' AND next_try_at > :at"),
-    text("UPDATE files SET next_delivery_at = '' WHERE delivery = 'owed' AND next_delivery_at > :at"),
-    text("UPDATE pages SET next_try_at = NULL WHERE state = 'pending' AND next_try_at > :at"),
 )
 
 
@@ -182,7 +157,7 @@ def release_pages(
             statement = statement.values(attempts=pages.c.attempts - 1)
         rows = conn.execute(statement, {"died": int(died)}).all()
         if died:
-            _died(conn, rows, reason, now=now)
+            pages_died(conn, rows, reason, now=now)
 
 
 def retry_file(
@@ -209,42 +184,6 @@ def release_files(conn: Connection, files_: Sequence[FileId], *, now: float) -> 
             .values(state=FileState.READY, attempts=files.c.attempts - 1)
         )
     put_back_pages(conn, files_)
-
-
-def release_strays(conn: Connection, run: RunId, *, now: float) -> Strays:
-    """Put back what earlier lives held when they died: `run` is the life that begins.
-
-    Only pages that were in an engine inside the dead process count an attempt and a death. What was being opened,
-    rendered or read in a process of its own can't have been the cause: kill the daemon as often as you like. Whatever
-    waits to be tried again is due at once: the clock may have been set back since.
-    """
-    held = conn.execute(_STRAY, {"run_": run}).all()
-    _died(conn, [row for row in held if row.at_risk], "the daemon died with it", now=now)
-    stray = conn.scalars(
-        update(files)
-        .where(text(when.BEING_READ), files.c.run != run)
-        .values(state=FileState.READY, attempts=files.c.attempts - 1)
-        .returning(files.c.id)
-    ).all()
-    happened(conn, *(event(stamp(now), "released", file=file, run=run) for file in stray))
-    try_at_once(conn, now=now)
-    return Strays(len(stray), len(held))
-
-
-def try_at_once(conn: Connection, *, now: float) -> None:
-    """Whatever waits for a later time is due now: the clock was set back, and what was a pause may be hours."""
-    for statement in _TRY_AT_ONCE:
-        conn.execute(statement, {"at": stamp(now)})
-
-
-def release_held(conn: Connection, run: RunId, *, now: float) -> None:
-    """What a life still holds at its orderly end goes back, as if it had never been claimed."""
-    held = conn.scalars(select(files.c.id).where(text(when.BEING_READ), files.c.run == run)).all()
-    release_files(conn, held, now=now)
-
-
-def _died(conn: Connection, rows: Sequence[AnyRow], reason: str, *, now: float) -> None:
-    happened(conn, *(event(stamp(now), "page died", reason, file=row.file, page=row.number) for row in rows))
 
 
 def _json(values: Sequence[object]) -> str | None:

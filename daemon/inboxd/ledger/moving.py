@@ -97,6 +97,11 @@ def settle(conn: Connection, file: FileId, reason: str, *, now: float, **values:
     )
 
 
+def pages_died(conn: Connection, rows: Sequence[AnyRow], reason: str, *, now: float) -> None:
+    """Write down that a process died with these pages (`file`, `number` of each row)."""
+    happened(conn, *(event(stamp(now), "page died", reason, file=row.file, page=row.number) for row in rows))
+
+
 def count_death(conn: Connection, file: FileId) -> None:
     """A process died opening this file."""
     conn.execute(update(files).where(files.c.id == file).values(deaths=files.c.deaths + 1))

@@ -13,10 +13,10 @@ from inboxd.core.naming import display
 from inboxd.ledger import conditions as when
 from inboxd.ledger.conditions import Delivery
 from inboxd.ledger.duplicates import promote
-from inboxd.ledger.finishing import release_held
 from inboxd.ledger.form import stamp
 from inboxd.ledger.moving import chunks, event, happened, put_back_pages
 from inboxd.ledger.schema import control, events, files, inboxes, memory_samples, runs
+from inboxd.ledger.strays import release_held
 from inboxd.ledger.upkeep import ENGINES
 from inboxd.model import EngineInfo, FileId, InboxId, MemorySample, RunId
 
