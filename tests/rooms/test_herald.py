@@ -21,7 +21,7 @@ class Recorder(Notifier):
         super().__init__({})
         self.said: list[str] = []
 
-    def _send(self, *lines: str) -> None:
+    def _send(self, *lines: str, patience_s: float = 0.0) -> None:
         self.said += lines
 
 
