@@ -23,6 +23,7 @@ import tiny
 
 from inboxd.engines import vllm_golden, vllm_local, vllm_plan
 from inboxd.engines.protocol import Engine
+from inboxd.engines.vllm_local import VllmEngine
 from inboxd.errors import EngineLost, EngineUnusable
 from inboxd.model import PageFailure, PageText
 
@@ -155,86 +156,62 @@ def alive(pid: int) -> bool:
         return False
 
 
-def test_a_worker_that_fails_is_told_and_costs_no_page(
-    loop: asyncio.Runner, monkeypatch: pytest.MonkeyPatch, state: Path
-) -> None:
-    """vLLM reports what a worker's method raises as a plain Exception."""
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tiny.HERE), os.environ.get("PYTHONPATH", "")]))
-    sick = {"worker_extension_cls": "sick.SickWorker"}
-    monkeypatch.setattr(vllm_local, "arguments", lambda *given: vllm_plan.arguments(*given) | sick)
-    engine = tiny.engine(state)
+class TestOddWorker:
+    """One engine for all of them: it takes a minute to start."""
 
-    async def live() -> None:
-        await engine.start()
-        try:
-            assert await engine.memory() is None
-            assert "the worker fell over" in await tiny.relieve(engine)
-            reading = await engine.read(vllm_golden.page(28))
-            assert isinstance(reading, PageText) and vllm_golden.wrong(reading) is None
-        finally:
-            await engine.close()
+    @pytest.fixture(scope="class")
+    @classmethod
+    def engine(cls, loop: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmEngine]:
+        odd = {"worker_extension_cls": "odd.OddWorker"}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PYTHONPATH", os.pathsep.join([str(tiny.HERE), os.environ.get("PYTHONPATH", "")]))
+            patch.setattr(vllm_local, "arguments", lambda *given: vllm_plan.arguments(*given) | odd)
+            engine = tiny.engine(tmp_path_factory.mktemp("s"))
+            loop.run(engine.start())
+        yield engine
+        loop.run(engine.close())
 
-    loop.run(live())
+    def test_one_that_fails_is_told_and_costs_no_page(self, engine: VllmEngine, loop: asyncio.Runner) -> None:
+        """vLLM reports what a worker's method raises as a plain Exception."""
+        assert loop.run(engine.memory()) is None
+        assert "the worker fell over" in loop.run(tiny.relieve(engine))
+        reading = loop.run(engine.read(vllm_golden.page(28)))
+        assert isinstance(reading, PageText) and vllm_golden.wrong(reading) is None
 
+    def test_log_probabilities_kept_in_it_are_those_that_vllm_sends(
+        self, engine: VllmEngine, loop: asyncio.Runner
+    ) -> None:
+        kept = [reading.mean_logprob for reading in loop.run(read(engine))]
+        loop.run(ask(engine, "inboxd_send_logprobs"))
+        assert kept == [reading.mean_logprob for reading in loop.run(read(engine))]
+        assert len([mean for mean in kept if mean is not None and mean < 0]) == DRAWN
 
-def test_log_probabilities_kept_in_the_worker_are_those_that_vllm_sends(
-    loop: asyncio.Runner, monkeypatch: pytest.MonkeyPatch, state: Path
-) -> None:
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tiny.HERE), os.environ.get("PYTHONPATH", "")]))
-    sending = {"worker_extension_cls": "sick.SendingWorker"}
-    monkeypatch.setattr(vllm_local, "arguments", lambda *given: vllm_plan.arguments(*given) | sending)
-    engine = tiny.engine(state)
-    drawn = [pages.draw(pages.lines(seed)) for seed in range(4)]
-
-    async def means() -> list[float | None]:
-        return [reading.mean_logprob for page in drawn if isinstance(reading := await engine.read(page), PageText)]
-
-    async def live() -> tuple[list[float | None], list[float | None]]:
-        await engine.start()
-        try:
-            kept = await means()
-            assert engine._process is not None
-            await engine._process.call("inboxd_send_logprobs")
-            return kept, await means()
-        finally:
-            await engine.close()
-
-    kept, sent = loop.run(live())
-    assert kept == sent
-    assert len(kept) == len([mean for mean in kept if mean is not None and mean < 0]) == len(drawn)
+    @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++: torch compiles for processors with it")
+    def test_a_compiled_vision_tower_reads_the_same_and_has_its_norms_in_it(
+        self, engine: VllmEngine, loop: asyncio.Runner
+    ) -> None:
+        loop.run(ask(engine, "inboxd_wrap"))
+        plain, norms = [reading.text for reading in loop.run(read(engine))], loop.run(ask(engine, "inboxd_norms"))
+        blocks = loop.run(ask(engine, "inboxd_compile_vision"))
+        assert norms == 2 * blocks + 1
+        assert [reading.text for reading in loop.run(read(engine))] == plain
+        assert len(plain) == DRAWN
+        assert loop.run(ask(engine, "inboxd_norms")) == 1  # before the blocks
 
 
-@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++: torch compiles for processors with it")
-def test_a_compiled_vision_tower_reads_the_same_and_has_its_norms_in_it(
-    loop: asyncio.Runner, monkeypatch: pytest.MonkeyPatch, state: Path
-) -> None:
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tiny.HERE), os.environ.get("PYTHONPATH", "")]))
-    wrapping = {"worker_extension_cls": "sick.WrappingWorker"}
-    monkeypatch.setattr(vllm_local, "arguments", lambda *given: vllm_plan.arguments(*given) | wrapping)
-    engine = tiny.engine(state)
-    drawn = [pages.draw(pages.lines(seed)) for seed in range(4)]
+DRAWN = 4
 
-    async def texts() -> list[str]:
-        return [reading.text for page in drawn if isinstance(reading := await engine.read(page), PageText)]
 
-    async def ask(method: str) -> Any:
-        assert engine._process is not None
-        return (await engine._process.call(method)).answers[0]
+async def read(engine: VllmEngine) -> list[PageText]:
+    """What the engine reads from a few pages, one by one."""
+    drawn = [pages.draw(pages.lines(seed)) for seed in range(DRAWN)]
+    return [reading for page in drawn if isinstance(reading := await engine.read(page), PageText)]
 
-    async def live() -> None:
-        await engine.start()
-        try:
-            await ask("inboxd_wrap")
-            plain, norms = await texts(), await ask("inboxd_norms")
-            blocks = await ask("inboxd_compile_vision")
-            assert norms == 2 * blocks + 1
-            assert await texts() == plain
-            assert len(plain) == len(drawn)
-            assert await ask("inboxd_norms") == 1  # before the blocks
-        finally:
-            await engine.close()
 
-    loop.run(live())
+async def ask(engine: VllmEngine, method: str) -> Any:
+    """Call a method of its worker."""
+    assert engine._process is not None
+    return (await engine._process.call(method)).answers[0]
 
 
 def test_a_page_that_runs_past_its_limit_says_so(loop: asyncio.Runner, state: Path) -> None:

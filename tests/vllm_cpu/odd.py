@@ -1,4 +1,4 @@
-"""Workers that can't do what they are asked beside reading pages, or do it as vLLM does."""
+"""A worker that fails when it is asked for its memory, and otherwise does as vLLM does where we do not."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vllm import ir
 from inboxd.engines.vllm_worker import InboxdWorker
 
 
-class SickWorker(InboxdWorker):
+class OddWorker(InboxdWorker):
     """In vLLM's own process, as `worker_extension_cls`."""
 
     def inboxd_memory(self) -> dict[str, int]:
@@ -18,18 +18,12 @@ class SickWorker(InboxdWorker):
     def inboxd_relieve(self) -> int:
         raise ZeroDivisionError("the worker fell over")
 
-
-class SendingWorker(InboxdWorker):
-    """Sends log-probabilities with each token, once it is told to."""
-
     def inboxd_send_logprobs(self) -> None:
+        """From now on log-probabilities go to the front end with each token."""
         del self.model_runner.sample_tokens
 
-
-class WrappingWorker(InboxdWorker):
-    """Has vLLM's own operations opaque to torch's compiler, as they are on a GPU."""
-
     def inboxd_wrap(self) -> None:
+        """From now on vLLM's own operations are opaque to torch's compiler, as they are on a GPU."""
         ir.set_default_torch_wrap(True)
 
     def inboxd_norms(self) -> int:
