@@ -9,12 +9,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from inboxd.config import Health
 from inboxd.errors import Exit
 from inboxd.ledger import runs
 from inboxd.ledger.opening import Ledger
 from inboxd.ledger.reading import Reader
 from inboxd.model import MemorySample
+from inboxd.rooms import checkup, vitals
 from inboxd.rooms.checkup import Checkup
 from inboxd.rooms.heartbeat import Promises
 from inboxd.rooms.vitals import Pulse, Vitals
@@ -96,6 +99,26 @@ def test_every_checkup_is_a_row(tmp_path: Path) -> None:
         assert life.ended == []
 
     Life(tmp_path, Ailing()).live(story)
+
+
+def test_an_engine_that_hangs_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The promise of a sample would else be broken before the page's: the watchdog would end the daemon each time,
+    and the page that hangs the engine would never be blamed for it."""
+
+    class Hanging(Ailing):
+        async def memory(self) -> MemorySample:
+            return await asyncio.get_running_loop().create_future()
+
+    async def story(life: Life) -> None:
+        await life.checkup.check()
+        with Reader(life.path) as reader:
+            _, rows = reader.query("SELECT host_rss, torch_reserved FROM memory_samples")
+            ((rss, reserved),) = rows
+        assert rss > 10_000_000 and reserved is None
+
+    assert vitals.ANSWER_S < checkup.SAMPLE_S
+    monkeypatch.setattr(vitals, "ANSWER_S", 0.01)
+    Life(tmp_path, Hanging()).live(story)
 
 
 def test_illness_ends_the_life_with_its_reason(tmp_path: Path) -> None:

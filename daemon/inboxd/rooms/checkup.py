@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 
 HOUR_S = 3600.0
 SAMPLE_S = 120.0
-"""Seconds that the engine may take to tell of its memory: it answers between two steps."""
+"""Seconds that a sample may take; of an engine that answers in none of them it is taken without (`vitals.ANSWER_S`)."""
 
 
 class Checkup:

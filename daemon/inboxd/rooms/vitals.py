@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
 import time
@@ -10,12 +11,20 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
+import structlog
+
 from inboxd.core.health import Sample
 from inboxd.engines.protocol import Engine
 from inboxd.model import MemorySample
 
 KEEP = 1500
 """Samples that a life remembers: a day of minutes."""
+
+ANSWER_S = 90.0
+"""Seconds that the engine may take to tell of its memory: less than a checkup has, more than a fleet allows each of its
+own. One that compiles or hangs tells nothing, and is the reading room's to judge."""
+
+log = structlog.get_logger(__name__)
 
 
 class Pulse:
@@ -47,7 +56,7 @@ class Vitals:
 
     async def sample(self, engine: Engine | None) -> Sample:
         """Take one sample and remember it; `engine` None: it is not up."""
-        inside = await engine.memory() if engine is not None else None
+        inside = await _told(engine) if engine is not None else None
         rss = sum(_rss(self._proc, pid) for pid in family(os.getpid(), self._proc))
         taken = Sample(
             at=time.monotonic(),
@@ -63,6 +72,15 @@ class Vitals:
     def _open_files(self) -> float:
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         return len(os.listdir(self._proc / "self/fd")) / soft if soft > 0 else 0.0
+
+
+async def _told(engine: Engine) -> MemorySample | None:
+    try:
+        async with asyncio.timeout(ANSWER_S):
+            return await engine.memory()
+    except TimeoutError:
+        log.warning("the engine does not tell of its memory", waited_s=ANSWER_S)
+        return None
 
 
 def family(pid: int, proc: Path = Path("/proc")) -> list[int]:
