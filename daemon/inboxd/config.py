@@ -12,10 +12,12 @@ from inboxd import allowance
 from inboxd.core.health import Policy
 from inboxd.errors import ConfigError
 
+_MOST = 2**63 - 1  # what SQLite and the kernel's limits can hold
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
-Count = Annotated[int, msgspec.Meta(ge=1)]
-Natural = Annotated[int, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=1, le=_MOST)]
+Natural = Annotated[int, msgspec.Meta(ge=0, le=_MOST)]
+Rank = Annotated[int, msgspec.Meta(ge=-_MOST, le=_MOST)]
 Days = Annotated[int, msgspec.Meta(ge=0, le=36_500)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Ratio = Annotated[float, msgspec.Meta(ge=0)]
@@ -45,7 +47,7 @@ class Inbox(_Section, frozen=True):
     output_dir: str | None = None  # absolute; mirrors the inbox's folders; None: beside the original
     after: Literal["keep", "archive"] = "keep"
     archive_dir: str | None = None  # absolute; where `after = "archive"` moves the originals
-    priority: int = 0  # higher first
+    priority: Rank = 0  # higher first
     language: str | None = None  # told to models that take instructions: "German", "traditional Chinese"
 
 
@@ -93,7 +95,7 @@ class Retry(_Section, frozen=True):
 class Health(_Section, frozen=True):
     """`[health]`: when the daemon restarts itself (docs/recycling.md); a limit of 0 is off."""
 
-    interval: Positive = 60.0  # seconds between samples
+    interval: Annotated[float, msgspec.Meta(gt=0, le=1e9)] = 60.0  # seconds between samples; calendars end
     fragmentation: Share = 0.15  # share of the engine's memory that even its largest need left unused
     alloc_retries: Natural = 5  # times within 30 samples that the allocator had to flush its cache to find room
     growth: Natural = 64 * 1024**2  # bytes for every 1,000 pages, host or GPU, sustained ...
@@ -205,14 +207,18 @@ def _check(settings: Settings, origin: str) -> None:
     def refuse(what: str, advice: str) -> None:
         raise ConfigError(f"{origin}: {what}", advice)
 
-    if not Path(settings.state).is_absolute():
-        refuse(f"state = {settings.state!r} is not an absolute path", "Give the whole path, from /.")
+    def must_be_whole(setting: str, folder: str) -> None:
+        if not Path(folder).is_absolute():
+            refuse(f"{setting} = {folder!r} is not an absolute path", "Give the whole path, from /.")
+        if "\0" in folder:
+            refuse(f"{setting} = {folder!r} holds a NUL", "No path can: leave it out.")
+
+    must_be_whole("state", settings.state)
     state = Path(os.path.normpath(settings.state))
     folders: list[Path] = []
     for inbox in settings.inbox:
+        must_be_whole("inbox path", inbox.path)
         path = Path(os.path.normpath(inbox.path))
-        if not Path(inbox.path).is_absolute():
-            refuse(f"inbox path {inbox.path!r} is not absolute", "Give the whole path, from /.")
         for other in folders:
             if path == other or path.is_relative_to(other) or other.is_relative_to(path):
                 refuse(
@@ -230,8 +236,8 @@ def _check(settings: Settings, origin: str) -> None:
                 "Set the other one.",
             )
         for setting, folder in (("output_dir", inbox.output_dir), ("archive_dir", inbox.archive_dir)):
-            if folder is not None and not Path(folder).is_absolute():
-                refuse(f"{setting} = {folder!r} is not an absolute path", "Give the whole path, from /.")
+            if folder is not None:
+                must_be_whole(setting, folder)
     for inbox in settings.inbox:
         for setting, folder in (("output_dir", inbox.output_dir), ("archive_dir", inbox.archive_dir)):
             target = Path(os.path.normpath(folder)) if folder is not None else None

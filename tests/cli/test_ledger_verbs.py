@@ -151,6 +151,16 @@ def test_numbers_beyond_sqlite_are_no_crash(inboxd: Inboxd, config: Path, clerk:
     assert inboxd("prune", "--events-days", "9" * 9, "--config", config).code == 64
 
 
+@pytest.mark.parametrize("verb", ["show", "requeue", "search"])
+def test_words_that_are_not_utf_8_are_no_crash(process: Inboxd, config: Path, clerk: Clerk, verb: str) -> None:
+    """As a shell in a Latin-1 locale types them; of two characters, too, which no index finds."""
+    for asked in (b"nonesuch\xe9.pdf", b"n\xe9"):
+        ended = process(verb, asked, "--config", config)
+        assert ended.code == 1
+        assert "Traceback" not in ended.err
+        assert ended.err.startswith("No page has" if verb == "search" else "inboxd: the ledger knows no file n")
+
+
 def test_show_tells_why_outputs_are_owed(inboxd: Inboxd, config: Path, clerk: Clerk) -> None:
     clerk.do(deliveries.undelivered, clerk.read(b"x.pdf"), "the folder is read-only", clerk.now + 60)
     assert "still to be written: the folder is read-only" in inboxd("show", "x.pdf", "--config", config).out
@@ -287,6 +297,15 @@ def test_sql_gives_up_in_time(process: Inboxd, config: Path, clerk: Clerk) -> No
     ended = process("sql", "--timeout", "0.2", FOREVER, "--config", config)
     assert ended.code == 1
     assert "took longer than 0.2 s" in ended.err
+
+
+@pytest.mark.parametrize("seconds", ["inf", "1e300", "nan"])
+def test_sql_takes_no_timeout_that_no_clock_can_count(
+    process: Inboxd, config: Path, clerk: Clerk, seconds: str
+) -> None:
+    ended = process("sql", "--timeout", seconds, "SELECT 1", "--config", config)
+    assert (ended.code, ended.out) == (64, "")
+    assert "--timeout" in ended.err
 
 
 def test_sql_obeys_ctrl_c_inside_a_query(config: Path, clerk: Clerk) -> None:

@@ -23,7 +23,9 @@ from inboxd.errors import InboxdError, UsageError
 @given.config_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array of objects; a BLOB is hex.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV with a header; a BLOB is hex.")
-@click.option("--timeout", type=click.FloatRange(min=0), default=0, metavar="S", help="Give up after S seconds.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=0, max=1e9), default=0, metavar="S", help="Give up after S seconds."
+)
 def sql(query: str, config: Path | None, as_json: bool, as_csv: bool, timeout: float) -> None:
     """Ask the ledger in SQL; it can't be changed this way.
 
@@ -31,6 +33,8 @@ def sql(query: str, config: Path | None, as_json: bool, as_csv: bool, timeout: f
     """
     if as_json and as_csv:
         raise UsageError("--json and --csv exclude each other", "Choose one.")
+    if math.isnan(timeout):  # which lies outside no range
+        raise UsageError("--timeout nan is no number of seconds", "Name one, like 30.")
     if query == "-":
         query = sys.stdin.read()
     with given.reader(given.settings(config)) as reader:

@@ -13,7 +13,7 @@ from inboxd.ledger.conditions import OPEN_STATES
 from inboxd.ledger.form import join, split
 from inboxd.ledger.query_only import QueryOnly
 from inboxd.ledger.rows import Counts, EventRow, FileRow, Hit, InboxRow, OutputRow, PageRow, RunRow
-from inboxd.ledger.searching import likes_of, match_of, snippet_of, words_of
+from inboxd.ledger.searching import can_be_text, likes_of, match_of, snippet_of, words_of
 from inboxd.model import FileId, InboxId, PageState
 
 _FILES = """
@@ -126,7 +126,7 @@ class Asking(QueryOnly):
         if what.isdecimal() and len(what) <= _ID_DIGITS and (file := self.file(FileId(int(what)))) is not None:
             return [file]
         shown = display(os.fsencode(what))
-        for candidate in dict.fromkeys((shown, what)):
+        for candidate in filter(can_be_text, dict.fromkeys((shown, what))):
             end = candidate if candidate.startswith("/") else "/" + candidate
             found = self._files(
                 " WHERE current = 1 AND substr(path, -length(:end)) = :end ORDER BY id DESC LIMIT :many",
@@ -187,7 +187,7 @@ class Asking(QueryOnly):
         Parts of words are found, and case does not matter. Pages of earlier versions are left out.
         """
         wanted = words_of(words)
-        if not wanted:
+        if not wanted or not can_be_text(words):
             return []
         match, likes = match_of(wanted), likes_of(wanted)
         sql = "SELECT f.id, f.path, p.number, p.text FROM "

@@ -19,6 +19,11 @@ def words_of(given: str) -> list[str]:
     return [word for match in _WORDS.finditer(text) if (word := (match[1] or match[2] or "").strip())]
 
 
+def can_be_text(words: str) -> bool:
+    """Whether SQLite takes it: bytes that are not UTF-8 come as surrogates, and stand in no text of the ledger."""
+    return not any("\ud800" <= character <= "\udfff" for character in words)
+
+
 def match_of(words: Sequence[str]) -> str:
     """The FTS5 expression for the words that the index knows; empty when it knows none."""
     return " ".join('"' + word.replace('"', '""') + '"' for word in words if len(word) >= _TRIGRAM)
