@@ -84,10 +84,10 @@ class VllmEngine:
             return self._info
         after_death = self._lost
         await self.close()
-        open_log(self._plan.log, keep=after_death)
         ready = await vllm_start.check(self._plan, after_death=after_death)
         ways = self._plan.ways
         for way in ways:
+            open_log(self._plan.log, keep=after_death or way is not ways[0])
             started = await self._load(ready, way)
             reason = await self._trouble(way)
             if reason is None:
