@@ -41,12 +41,13 @@ class Gpu:
 class Detected:
     """The GPUs that this process may use, and what is wrong with the others or with the driver, for a person.
 
-    Where there is no GPU there is trouble that says why.
+    Where there is no GPU there is trouble that says why. `absent` is the trouble of those that we might have used.
     """
 
     gpus: tuple[Gpu, ...]
     driver: str = ""
     trouble: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
 
 
 def detect(visible: str | None = None) -> Detected:
@@ -58,15 +59,16 @@ def detect(visible: str | None = None) -> Detected:
     try:
         with _open(nvml):
             driver = str(nvml.nvmlSystemGetDriverVersion())
-            gpus, trouble = _rows(nvml)
+            gpus, broken = _rows(nvml)
     except nvml.NVMLError as error:
         return Detected((), trouble=(f"no NVIDIA driver answers: {error}",))
+    trouble = list(broken.values())
     if not gpus and not trouble:
         trouble.append("the NVIDIA driver knows of no GPU")
-    chosen = _visible(gpus, visible)
+    chosen, absent = _visible(gpus, broken, visible)
     if gpus and not chosen:
         trouble.append("CUDA_VISIBLE_DEVICES hides every GPU that is there")
-    return Detected(tuple(chosen), driver, tuple(trouble))
+    return Detected(tuple(chosen), driver, tuple(trouble), tuple(absent))
 
 
 def memory(uuid: str) -> Gpu | None:
@@ -108,26 +110,35 @@ def _open(nvml: ModuleType) -> Iterator[None]:
         nvml.nvmlShutdown()
 
 
-def _rows(nvml: ModuleType) -> tuple[list[Gpu], list[str]]:
+def _rows(nvml: ModuleType) -> tuple[list[Gpu], dict[int, str]]:
+    """The GPUs that work, and what is wrong with each of the others, by its index."""
     gpus: list[Gpu] = []
-    trouble: list[str] = []
+    trouble: dict[int, str] = {}
     for index in range(nvml.nvmlDeviceGetCount()):
         try:
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
             slices = _slices(nvml, handle)
-            gpus += [_row(nvml, index, each, mig=bool(slices)) for each in slices or [handle]]
+            if slices == []:
+                trouble[index] = (
+                    f"GPU {index}: it is in MIG mode and has no slice: make some (nvidia-smi mig), or end the mode"
+                )
+                continue
+            gpus += [_row(nvml, index, each, mig=slices is not None) for each in slices or [handle]]
         except nvml.NVMLError as error:
-            trouble.append(f"GPU {index}: {error}")
+            trouble[index] = f"GPU {index}: {error}"
     return gpus, trouble
 
 
-def _slices(nvml: ModuleType, handle: Any) -> list[Any]:
-    """Handles of a GPU's MIG slices; the GPU itself cannot be used while it is cut up."""
+def _slices(nvml: ModuleType, handle: Any) -> list[Any] | None:
+    """Handles of a GPU's MIG slices: in that mode CUDA sees only them, and after a reboot there are none.
+
+    None where the GPU is not in that mode.
+    """
     try:
         if nvml.nvmlDeviceGetMigMode(handle)[0] != nvml.NVML_DEVICE_MIG_ENABLE:
-            return []
+            return None
     except nvml.NVMLError:  # most cards have no MIG
-        return []
+        return None
     found = []
     for number in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
         try:
@@ -175,13 +186,21 @@ def _process_name(pid: int) -> str:
         return "a process outside this container"
 
 
-def _visible(gpus: list[Gpu], visible: str | None) -> list[Gpu]:
+def _visible(gpus: list[Gpu], broken: dict[int, str], visible: str | None) -> tuple[list[Gpu], list[str]]:
+    """The GPUs that CUDA_VISIBLE_DEVICES names, in its order, and the trouble of broken ones that it may name."""
     if visible is None:
-        return gpus
-    chosen = []
+        return gpus, list(broken.values())
+    chosen: list[Gpu] = []
+    absent: list[str] = []
     for word in filter(None, (word.strip() for word in visible.split(","))):
-        found = [gpu for gpu in gpus if gpu.uuid.startswith(word) or (word.isdecimal() and gpu.index == int(word))]
-        if not found:  # CUDA too stops at the first that does not exist
+        if word.isdecimal():
+            found = [gpu for gpu in gpus if gpu.index == int(word)]
+            lost = [text for index, text in broken.items() if index == int(word)]
+        else:
+            found = [gpu for gpu in gpus if gpu.uuid.startswith(word)]
+            lost = [] if found else list(broken.values())  # whose ids the driver can't tell
+        if not found and not lost:  # CUDA too stops at the first that does not exist
             break
         chosen += found
-    return chosen
+        absent += (text for text in lost if text not in absent)
+    return chosen, absent

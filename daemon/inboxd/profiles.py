@@ -83,6 +83,12 @@ class Profile(_Row, frozen=True, kw_only=True):
     refused: str = ""
     source: str
 
+    def __post_init__(self) -> None:
+        try:
+            re.compile(self.match)
+        except re.error as error:
+            raise ValueError(f"{self.name}: match = {self.match!r} is no regular expression: {error}") from error
+
     @property
     def card(self) -> Card | None:
         """Peak figures, where the row has them."""

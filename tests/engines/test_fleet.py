@@ -17,6 +17,7 @@ from inboxd.engines.null import NullEngine
 from inboxd.engines.protocol import Engine, Limits, Several
 from inboxd.errors import EngineLost, EngineUnusable
 from inboxd.model import EngineInfo, MemorySample, PageFailure, PageImage, PageText
+from inboxd.rooms import reading
 
 PAGE = PageImage(np.zeros((2, 3, 3), np.uint8), 3, 2, ink=1.0)
 
@@ -291,6 +292,30 @@ def test_one_that_hangs_keeps_no_sample_from_the_others(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(fleets, "SAMPLE_S", 0.05)
     asyncio.run(look())
+
+
+def test_one_whose_start_hangs_keeps_the_others_from_reading_no_longer_than_it_may(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Less than the reading room promises the watchdog: else each life would be ended before it reads a page."""
+
+    class Stuck(Held):
+        async def start(self) -> EngineInfo:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    async def live() -> None:
+        stuck, well = Stuck(2), Held(6)
+        fleet = fleet_of(stuck, well)
+        assert (await fleet.start()).device == "card with 6"
+        assert "it did not start within" in fleet.missing
+        well.go.set()
+        assert await fleet.read(PAGE) == PageText("6")
+        await fleet.close()
+
+    assert fleets.START_S < reading.START_S
+    monkeypatch.setattr(fleets, "START_S", 0.05)
+    asyncio.run(live())
 
 
 def test_memory_adds_up_and_the_fullest_cache_counts() -> None:

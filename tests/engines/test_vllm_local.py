@@ -6,13 +6,15 @@ vLLM itself is stood in for (vllm_stub); tests/vllm_cpu has the real one.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -21,8 +23,10 @@ from structlog.testing import capture_logs
 
 from inboxd.config import Engine, Settings
 from inboxd.engines import vllm_plan, vllm_surroundings
+from inboxd.engines import vllm_wire as wire
 from inboxd.engines.vllm_local import VllmEngine
 from inboxd.engines.vllm_plan import Plan
+from inboxd.engines.vllm_process import VllmProcess
 from inboxd.errors import EngineLost, EngineUnusable
 from inboxd.gpus import Gpu
 from inboxd.model import PageFailure, PageImage, PageText
@@ -81,6 +85,63 @@ def test_a_vision_tower_that_does_not_compile_is_left_as_it_was(plan: Plan, monk
         assert "no inboxd_compile_vision here" in warning["because"]
 
     monkeypatch.setenv("FAKE_VLLM_FAILS", "inboxd_compile_vision")
+    asyncio.run(start())
+
+
+def test_one_that_loads_when_it_is_given_up_is_ended_without_patience(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would not hear that the daemon hung up before it has loaded: SIGTERM would wait for nothing."""
+    patience: list[float] = []
+    begin, end = VllmProcess.start, VllmProcess._end
+    launched = asyncio.Event()
+
+    async def give_up() -> None:
+        start = asyncio.create_task(VllmEngine(plan).start())
+        await launched.wait()
+        start.cancel()
+        await asyncio.gather(start, return_exceptions=True)
+
+    def begun(process: VllmProcess, order: wire.Start) -> Coroutine[Any, Any, wire.Started | wire.Unusable]:
+        launched.set()
+        return begin(process, order)
+
+    def ended(process: VllmProcess, seconds: float) -> None:
+        patience.append(seconds)
+        end(process, 0)
+
+    monkeypatch.setattr(VllmProcess, "start", begun)
+    monkeypatch.setattr(VllmProcess, "_end", ended)
+    monkeypatch.setenv("FAKE_VLLM_FAILS", "loading")
+    asyncio.run(give_up())
+    assert patience == [0]
+
+
+def test_a_process_that_cannot_be_had_is_no_defect(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    monkeypatch.setattr("inboxd.engines.vllm_process.subprocess.Popen", none)
+    with pytest.raises(EngineUnusable, match="no process can be started: Cannot allocate memory"):
+        asyncio.run(VllmEngine(plan).start())
+
+
+def test_the_last_words_of_an_earlier_start_do_not_explain_this_one(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def start() -> None:
+        async with started(plan) as engine:
+            (pid,) = set(engine.processes)
+            with plan.log.open("a") as log:
+                log.write("torch.OutOfMemoryError: CUDA out of memory.\n")
+            os.kill(pid, signal.SIGKILL)
+            with pytest.raises(EngineLost):
+                await engine.read(WHITE)
+            monkeypatch.setenv("FAKE_VLLM_FAILS", "inboxd_pids")
+            with pytest.raises(EngineUnusable, match=r"vLLM does not start: Exception: .*no inboxd_pids here"):
+                await engine.start()
+        assert "CUDA out of memory" in plan.log.read_text(), "it is kept for a person"
+
     asyncio.run(start())
 
 

@@ -282,6 +282,14 @@ def test_a_whole_model_has_no_trouble() -> None:
             ),
             "model-00001-of-00002.safetensors is missing",
         ),
+        (
+            lambda folder: (folder / "model.safetensors.index.json").write_text('{"weight_map": {"a": "mod'),
+            "model.safetensors.index.json is cut short or damaged",
+        ),
+        (
+            lambda folder: (folder / "model.safetensors.index.json").write_text("{}"),
+            "model.safetensors.index.json is cut short or damaged",
+        ),
     ],
 )
 def test_what_is_missing_is_named(tmp_path: Path, change: object, reason: str) -> None:
@@ -290,6 +298,62 @@ def test_what_is_missing_is_named(tmp_path: Path, change: object, reason: str) -
     (tmp_path / "model.safetensors").write_bytes((TINY / "model.safetensors").read_bytes())
     change(tmp_path)  # type: ignore[operator]
     assert reason in (vllm_model.trouble(tmp_path) or "")
+
+
+def test_weights_that_are_closed_to_us_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As root leaves them that fetched the model for itself."""
+    really = Path.open
+
+    def closed(path: Path, *how: str) -> object:  # as to anybody but root
+        if path.suffix == ".safetensors":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return really(path, *how)
+
+    monkeypatch.setattr(Path, "open", closed)
+    assert vllm_model.trouble(TINY) == f"{TINY / 'model.safetensors'} cannot be read: Permission denied"
+
+
+@pytest.mark.parametrize("sizes", ['{"vision_config": null}', '{"vision_config": [], "text_config": "none"}'])
+def test_a_model_whose_sizes_mean_nothing_to_us_has_none(tmp_path: Path, sizes: str) -> None:
+    (tmp_path / "config.json").write_text(sizes)
+    assert vllm_model.shape(tmp_path) is None
+
+
+def test_a_configuration_that_is_none_is_called_damaged(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("[]")
+    with pytest.raises(EngineUnusable, match=r"config\.json is damaged"):
+        vllm_model.shape(tmp_path)
+
+
+def test_a_folder_by_path_that_is_closed_to_us_is_not_taken_for_none(
+    rows: Profiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, really = tmp_path / "closed" / "model", os.stat
+
+    def closed(path: object, **how: bool) -> os.stat_result:  # as to anybody but root
+        if str(path) == str(folder):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return really(path, **how)  # type: ignore[call-overload, no-any-return]
+
+    monkeypatch.setattr(os, "stat", closed)
+    with pytest.raises(EngineUnusable, match=r"can't be seen: .*/closed/model: Permission denied"):
+        vllm_model.locate(str(folder), None, rows, tmp_path)
+
+
+def test_a_snapshot_that_is_not_whole_does_not_hide_an_older_one_that_is(
+    rows: Profiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that asks the hub for the configuration alone leaves a newer one with nothing else in it."""
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    snapshots = tmp_path / "hub" / "models--lightonai--LightOnOCR-2-1B" / "snapshots"
+    whole, newer = snapshots / "c0ffee", snapshots / "decaf"
+    whole.mkdir(parents=True)
+    for path in TINY.iterdir():
+        (whole / path.name).symlink_to(path)
+    newer.mkdir()
+    (newer / "config.json").symlink_to(TINY / "config.json")
+    os.utime(whole, (1, 1))
+    assert vllm_model.locate(None, None, rows, tmp_path / "none")[1] == whole
 
 
 # ---------------------------------------------------------------- why it does not start
@@ -354,6 +418,13 @@ def test_own_rows_go_before_the_shipped_ones(tmp_path: Path) -> None:
     assert rows.default_model.name == "lightonocr-2-1b"
     mine = rows.model("mine")
     assert mine is not None and mine.deterministic
+
+
+def test_a_pattern_that_is_none_is_refused_by_row(tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text('[[gpu]]\nname = "ours"\nmatch = "*4090"\nmemory_gib = 22\nsource = "measured"\n')
+    with pytest.raises(ConfigError, match=r"own.toml: .*ours.*'\*4090'.*nothing to repeat"):
+        profiles.load(str(own))
 
 
 def test_an_unknown_field_is_refused_by_name(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@
      init 9                                  what nvmlInit returns (9: driver not loaded; 0 or no line: success)
      gpu NVIDIA A10|23028|512|8.6|0          name | total MiB | used MiB | compute capability | code of its calls (15: lost)
      slice NVIDIA A100 MIG 2g.10gb|9728|12   a MIG slice of the gpu line above it
+     uncut                                   the gpu line above it is in MIG mode, and nobody has cut it up
      process 1234|500                        a process on the line above it: pid | MiB                              */
 
 #include <stdio.h>
@@ -19,6 +20,7 @@ typedef struct {
   char name[96];
   unsigned long long total, used; /* MiB */
   int major, minor, code;
+  int uncut;
   int parent; /* place of the GPU that a slice belongs to, -1 for a GPU */
   Process process[PROCESSES];
   unsigned int processes;
@@ -40,6 +42,7 @@ static Machine look(void) {
     memset(&d, 0, sizeof d);
     Device *last = m.count ? &m.device[m.count - 1] : NULL;
     if (sscanf(line, "init %d", &m.init) == 1) continue;
+    if (last && !strncmp(line, "uncut", 5)) { last->uncut = 1; continue; }
     if (last && last->processes < PROCESSES &&
         sscanf(line, "process %u|%llu", &last->process[last->processes].pid, &d.used) == 2) {
       last->process[last->processes++].used = d.used << 20;
@@ -155,7 +158,7 @@ Result nvmlDeviceGetMigMode(void *handle, unsigned int *current, unsigned int *p
   Machine m = look();
   Result code = find(handle, &d);
   if (code != OK) return code;
-  *current = *pending = nth(&m, (int)((long)handle - 1), 0) >= 0;
+  *current = *pending = d.uncut || nth(&m, (int)((long)handle - 1), 0) >= 0;
   return *current ? OK : UNSUPPORTED;
 }
 

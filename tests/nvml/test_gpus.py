@@ -68,11 +68,44 @@ def test_a_card_cut_into_slices_is_its_slices(nvml: Any) -> None:
     assert all(gpu["capability"] == [8, 0] and gpu["uuid"].startswith("MIG-") for gpu in gpus)
 
 
+def test_a_card_in_mig_mode_without_a_slice_cannot_be_used(nvml: Any) -> None:
+    """As after a reboot, which the mode outlives and the slices do not: CUDA sees nothing of such a card."""
+    nvml.is_a("gpu NVIDIA A100-SXM4-40GB|40960|100|8.0|0", "uncut", "gpu NVIDIA L4|23034|0|8.9|0")
+    found = detected(nvml)
+    assert [gpu["index"] for gpu in found["gpus"]] == [1]
+    (trouble,) = found["trouble"]
+    assert trouble == "GPU 0: it is in MIG mode and has no slice: make some (nvidia-smi mig), or end the mode"
+
+
 @pytest.mark.parametrize(("visible", "expected"), [("1", [1]), ("1,0", [1, 0]), ("", []), ("0,7,1", [0])])
 def test_only_visible_cards_count(nvml: Any, visible: str, expected: list[int]) -> None:
     nvml.is_a("gpu NVIDIA L4|23034|0|8.9|0", "gpu NVIDIA L4|23034|0|8.9|0")
     found = detected(nvml, CUDA_VISIBLE_DEVICES=visible)
     assert [gpu["index"] for gpu in found["gpus"]] == expected
+
+
+SECOND = "GPU-00000000-0000-0000-0000-000000000002"
+
+
+@pytest.mark.parametrize(
+    ("visible", "expected", "is_missed"),
+    [
+        ("0,1", [1], True),
+        ("1,0", [1], True),
+        ("0", [], True),
+        ("1", [1], False),
+        ("0,7,1", [], True),
+        (f"GPU-of-the-lost,{SECOND}", [1], True),
+        (SECOND, [1], False),
+    ],
+)
+def test_a_lost_card_among_the_visible_ones_does_not_hide_the_others(
+    nvml: Any, visible: str, expected: list[int], is_missed: bool
+) -> None:
+    nvml.is_a("gpu NVIDIA L4|23034|0|8.9|15", "gpu NVIDIA L4|23034|0|8.9|0")
+    found = detected(nvml, CUDA_VISIBLE_DEVICES=visible)
+    assert [gpu["index"] for gpu in found["gpus"]] == expected
+    assert found["absent"] == ["GPU 0: GPU is lost"] * is_missed
 
 
 @pytest.mark.parametrize("visible", ["", "7", "GPU-nonesuch"])

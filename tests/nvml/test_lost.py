@@ -95,6 +95,12 @@ def test_one_lost_before_the_start_is_missed(nvml: Any, tmp_path: Path) -> None:
     assert (told["devices"], told["at_start"]) == ("NVIDIA L4", "1 of 2 engines: GPU 1: GPU is lost")
 
 
+def test_one_that_we_were_told_to_use_and_that_is_lost_is_missed_too(nvml: Any, tmp_path: Path) -> None:
+    nvml.is_a(GONE, L4)
+    told = lived(nvml, tmp_path, CUDA_VISIBLE_DEVICES="0,1")
+    assert (told["devices"], told["at_start"]) == ("NVIDIA L4", "1 of 2 engines: GPU 0: GPU is lost")
+
+
 def config(tmp_path: Path, parts: int, name: str = "vllm") -> str:
     file = tmp_path / "inboxd.toml"
     (tmp_path / "inbox").mkdir()

@@ -24,8 +24,9 @@ AGAIN = RetryPolicy(attempts=5, first_delay_s=1.0, max_delay_s=600.0, deaths=5)
 """An engine is built again after 1, 2, 4 ... seconds, at most ten minutes, and as often as it takes: what holds its
 GPU may end. After five deaths in a row without a page read in between it stays away: each cost its pages a death."""
 
-START_S = 1800.0
-"""Seconds that a rebuild may take; as the reading room allows the first start."""
+START_S = 1500.0
+"""Seconds that the start of one engine may take: fewer than the reading room allows all of them, or one that hangs at
+its start would keep the others from ever reading."""
 
 SAMPLE_S = 60.0
 """Seconds that one engine may take to tell of its memory: half of what the checkup allows all of them."""
@@ -165,7 +166,7 @@ class Fleet:
     async def _begin(self, member: _Member) -> EngineUnusable | None:
         """Start one engine; returns why it can't run."""
         try:
-            member.info = await member.engine.start()
+            member.info = await _started(member.engine)
         except EngineUnusable as error:
             member.away = error.what
             return error
@@ -198,16 +199,21 @@ class Fleet:
             log.warning("one engine is started again", engine=member.name, in_s=pause, reason=member.away)
             await asyncio.sleep(pause)
             try:
-                async with asyncio.timeout(START_S):
-                    await self._begin(member)
-            except TimeoutError:
-                member.away = f"it did not start within {START_S:.0f} s"
-                await member.engine.close()
+                await self._begin(member)
             except Exception as error:  # noqa: BLE001 - whatever it was, the others read on, and the status names it
                 member.away = error.what if isinstance(error, InboxdError) else repr(error)
                 await member.engine.close()
             tries += 1
         log.info("one engine is back", engine=member.name, engines=len(self._present))
+
+
+async def _started(engine: Engine) -> EngineInfo:
+    try:
+        async with asyncio.timeout(START_S):
+            return await engine.start()
+    except TimeoutError as error:
+        await engine.close()
+        raise EngineUnusable(f"it did not start within {START_S:.0f} s", "See what its log and dmesg say.") from error
 
 
 async def _sample(engine: Engine) -> MemorySample | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -47,8 +46,7 @@ def create(settings: Settings, logs: Path | None = None) -> Engine:
     """
     found = gpus.detect()
     engines = {plan.name: VllmEngine(plan) for plan in plans(settings, found, logs)}
-    # What is wrong with a GPU that was hidden from us is not our trouble.
-    absent = found.trouble if found.gpus and "CUDA_VISIBLE_DEVICES" not in os.environ else ()
+    absent = found.absent if found.gpus else ()
     if len(engines) + len(absent) == 1:
         return next(iter(engines.values()))
     return Fleet(engines, HANGS * settings.engine.page_timeout, absent)
@@ -86,10 +84,10 @@ class VllmEngine:
             return self._info
         after_death = self._lost
         await self.close()
-        open_log(self._plan.log, keep=after_death)
         ready = await vllm_start.check(self._plan, after_death=after_death)
         ways = self._plan.ways
         for way in ways:
+            open_log(self._plan.log, keep=after_death or way is not ways[0])
             started = await self._load(ready, way)
             reason = await self._trouble(way)
             if reason is None:

@@ -34,7 +34,7 @@ def locate(wanted: str | None, profile: str | None, profiles: Profiles, models: 
     wanted = wanted or profiles.default_model.name
     chosen = _row(profile, profiles)
     row = profiles.model(wanted)
-    if row is None and (folder := Path(wanted)).is_dir():
+    if row is None and (folder := _first([Path(wanted)], wanted)):
         return chosen or profiles.model_of(_architecture(folder)), folder
     if row is not None and not row.repository:
         raise ConfigError(
@@ -48,18 +48,8 @@ def locate(wanted: str | None, profile: str | None, profiles: Profiles, models: 
             f"engine.model = {wanted!r} is no model profile, no folder on this machine and no Hugging Face id",
             f"Profiles are: {names}.",
         )
-    closed = None
-    for folder in _places(models, repository):
-        try:
-            if folder.is_dir():
-                return chosen or row or profiles.model_of(_architecture(folder)), folder
-        except PermissionError as error:
-            closed = f"{folder}: {error.strerror}"
-    if closed is not None:
-        raise EngineUnusable(
-            f"whether the model {repository} is on this machine can't be seen: {closed}",
-            "Run this as the daemon's user or as root: sudo inboxd ...\nor set engine.model to a folder open to you.",
-        )
+    if folder := _first(_places(models, repository), repository):
+        return chosen or row or profiles.model_of(_architecture(folder)), folder
     raise EngineUnusable(
         f"the model {repository} is not on this machine: it is neither in {models} nor in Hugging Face's cache",
         f"Bring it with: inboxd fetch-model {wanted}\nor set engine.model to a folder that holds it.",
@@ -67,7 +57,14 @@ def locate(wanted: str | None, profile: str | None, profiles: Profiles, models: 
 
 
 def trouble(folder: Path) -> str | None:
-    """What is missing or cut short in a model folder, for a person; None if it is whole."""
+    """What is missing, cut short or closed to us in a model folder, for a person; None if it is whole."""
+    try:
+        return _missing(folder)
+    except PermissionError as error:
+        return f"{error.filename} cannot be read: {error.strerror}"
+
+
+def _missing(folder: Path) -> str | None:
     for name in ("config.json", "tokenizer_config.json", "preprocessor_config.json"):
         if not (folder / name).is_file():
             alternative = name == "preprocessor_config.json" and (folder / "processor_config.json").is_file()
@@ -75,7 +72,10 @@ def trouble(folder: Path) -> str | None:
                 return f"{name} is missing"
     index = folder / "model.safetensors.index.json"
     if index.is_file():
-        weights = sorted(set(json.loads(index.read_bytes())["weight_map"].values()))
+        try:
+            weights = sorted(set(json.loads(index.read_bytes())["weight_map"].values()))
+        except (ValueError, LookupError, TypeError, AttributeError):
+            return f"{index.name} is cut short or damaged"
     else:
         weights = sorted(path.name for path in folder.glob("*.safetensors"))
     if not weights:
@@ -89,8 +89,8 @@ def trouble(folder: Path) -> str | None:
 def shape(folder: Path) -> Shape | None:
     """The model's sizes from its config.json; None where it has not LightOnOCR's parts."""
     config = _config(folder)
-    vision, text = config.get("vision_config", {}), config.get("text_config", {})
     try:
+        vision, text = config["vision_config"], config["text_config"]
         return Shape(
             patch=vision["patch_size"],
             merge=config["spatial_merge_size"],
@@ -105,7 +105,7 @@ def shape(folder: Path) -> Shape | None:
             mlp=text["intermediate_size"],
             vocab=text["vocab_size"],
         )
-    except KeyError:
+    except (KeyError, TypeError):
         return None
 
 
@@ -128,6 +128,27 @@ def _places(models: Path, repository: str) -> list[Path]:
     return [fetched(models, repository), *newest]
 
 
+def _first(places: list[Path], name: str) -> Path | None:
+    """The first folder that is there, and rather one that is whole.
+
+    Raises:
+        EngineUnusable: there is none, and one of them can't be looked into.
+    """
+    found, closed = [], None
+    for folder in places:
+        try:
+            if folder.is_dir():
+                found.append(folder)
+        except PermissionError as error:
+            closed = f"{folder}: {error.strerror}"
+    if not found and closed is not None:
+        raise EngineUnusable(
+            f"whether the model {name} is on this machine can't be seen: {closed}",
+            "Run this as the daemon's user or as root: sudo inboxd ...\nor set engine.model to a folder open to you.",
+        )
+    return next((folder for folder in found if len(found) > 1 and trouble(folder) is None), found[0] if found else None)
+
+
 def _architecture(folder: Path) -> str:
     return next(iter(_config(folder).get("architectures", [])), "")
 
@@ -135,11 +156,15 @@ def _architecture(folder: Path) -> str:
 def _config(folder: Path) -> dict[str, Any]:
     path = folder / "config.json"
     try:
-        config: dict[str, Any] = json.loads(path.read_bytes())
+        config: Any = json.loads(path.read_bytes())
     except FileNotFoundError as error:
         raise EngineUnusable(f"{folder} is no model folder: config.json is missing", "Set engine.model.") from error
+    except OSError as error:
+        raise EngineUnusable(f"{path} cannot be read: {error.strerror}", "Open it to the daemon's user.") from error
     except ValueError as error:
         raise EngineUnusable(f"{path} is damaged: {error}", "Fetch the model again.") from error
+    if not isinstance(config, dict):
+        raise EngineUnusable(f"{path} is damaged: it holds no table", "Fetch the model again.")
     return config
 
 

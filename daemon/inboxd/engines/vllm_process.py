@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from inboxd.engines import vllm_wire as wire
-from inboxd.errors import EngineLost, InboxdError
+from inboxd.errors import EngineLost, EngineUnusable, InboxdError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,18 +51,18 @@ class VllmProcess:
 
     @classmethod
     async def launch(cls, environment: dict[str, str], sockets: Path | None) -> VllmProcess:
-        """Start the process; it imports vLLM when it gets the order to start. The folder `sockets` ends with it."""
+        """Start the process; it imports vLLM when it gets the order to start. The folder `sockets` ends with it.
+
+        Raises:
+            EngineUnusable: this machine has no process to give.
+        """
         ours, theirs = socket.socketpair()
         with theirs:
-            process = subprocess.Popen(
-                # -P: the folder that we happen to be in must not lend its modules to the process.
-                [sys.executable, "-P", "-m", "inboxd.engines.vllm_child", str(theirs.fileno()), str(os.getpid())],
-                pass_fds=[theirs.fileno()],
-                env={**os.environ, **environment},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C is for the daemon, which drains, and needs its engine for that
-            )
+            try:
+                process = _started(theirs, environment)
+            except OSError as error:
+                ours.close()
+                raise EngineUnusable(f"no process can be started: {error.strerror}", "Is there memory left?") from error
         reader, writer = await asyncio.open_unix_connection(sock=ours, limit=wire.BUFFER)
         launched = cls(process, writer, sockets)
         launched._listener = asyncio.create_task(launched._listen(reader))
@@ -119,7 +119,8 @@ class VllmProcess:
 
     async def close(self) -> None:
         """End the process and all that it started; calls in flight raise EngineLost."""
-        patience = CLOSING_S if self._lost is None and self._started.done() else 0.0
+        listens = self._lost is None and self._started.done() and not self._started.cancelled()  # not while it loads
+        patience = CLOSING_S if listens else 0.0
         self._lose("the engine was closed")
         self._writer.close()  # which the process understands
         if self._listener is not None:
@@ -167,3 +168,15 @@ class VllmProcess:
             if not waiting.done():
                 waiting.set_exception(EngineLost(self._lost, "Its own log says why: vllm.log."))
                 waiting.exception()  # the start may have nobody to wait for it
+
+
+def _started(connection: socket.socket, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        # -P: the folder that we happen to be in must not lend its modules to the process.
+        [sys.executable, "-P", "-m", "inboxd.engines.vllm_child", str(connection.fileno()), str(os.getpid())],
+        pass_fds=[connection.fileno()],
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C is for the daemon, which drains, and needs its engine for that
+    )

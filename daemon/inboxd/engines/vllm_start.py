@@ -12,6 +12,7 @@ from inboxd import gpus
 from inboxd.core import capacity
 from inboxd.engines import vllm_model
 from inboxd.engines.vllm_plan import Plan, Way
+from inboxd.engines.vllm_surroundings import START
 from inboxd.errors import EngineUnusable
 from inboxd.gpus import Gpu
 from inboxd.model import EngineInfo
@@ -115,9 +116,9 @@ def explained(error: str, plan: Plan) -> EngineUnusable:
 
 
 def last_words(log: Path) -> str | None:
-    """The last exception in the log that is a cause and no report of one."""
+    """The last exception that the last start left in the log and that is a cause and no report of one."""
     try:
-        lines = log.read_text(errors="replace").splitlines()
+        lines = log.read_text(errors="replace").rpartition(START)[2].splitlines()
     except OSError:
         return None
     found = [match for line in lines if (match := _LAST_LINE.match(line))]

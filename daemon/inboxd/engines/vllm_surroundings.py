@@ -18,6 +18,9 @@ SOCKET_BYTES = 107
 NAME_BYTES = 36
 """vLLM names its sockets by UUIDs."""
 
+START = "---- inboxd starts vLLM ----\n"
+"""The line in the log from which a start speaks for itself."""
+
 _ALLOCATOR = {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}
 
 logger = structlog.get_logger(__name__)
@@ -51,6 +54,8 @@ def environment(gpus: str | None, log: Path, sockets: Path | None) -> dict[str, 
 def open_log(log: Path, *, keep: bool) -> None:
     """Have vLLM's processes write all to `log`, emptied first unless `keep`; errors to the daemon's stderr too.
 
+    To be called before each start.
+
     Raises:
         EngineUnusable: the log or the logging configuration beside it can't be written.
     """
@@ -67,7 +72,8 @@ def open_log(log: Path, *, keep: bool) -> None:
     }
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
-        log.open("ab" if keep else "wb").close()
+        with log.open("a" if keep else "w") as file:
+            file.write(START)
         _logging(log).write_text(json.dumps(configuration))
     except OSError as error:
         raise EngineUnusable(

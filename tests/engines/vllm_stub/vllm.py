@@ -1,7 +1,7 @@
 """Stands in for vLLM in its process: starts at once, reads "text" from any page, fails at what FAKE_VLLM_FAILS names.
 
 That may be a method of the worker; "black", a page whose middle is black; "after-black", each page from such a one on;
-or "pages", every page. Sockets lie where vLLM has its own.
+"pages", every page; or "loading", which never ends. Sockets lie where vLLM has its own.
 
 One module under all the names that `inboxd.engines.vllm_child` imports. Put its folder on PYTHONPATH.
 """
@@ -9,6 +9,7 @@ One module under all the names that `inboxd.engines.vllm_child` imports. Put its
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 import tempfile
@@ -79,6 +80,8 @@ class AsyncLLM:
 
     @classmethod
     def from_engine_args(cls, *_: Any, **__: Any) -> AsyncLLM:
+        while "loading" in FAILS:
+            signal.pause()
         return cls()
 
     @property
