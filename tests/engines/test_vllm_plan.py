@@ -209,6 +209,27 @@ def test_a_model_in_hugging_faces_cache_is_found(
     assert vllm_model.locate(None, None, rows, tmp_path / "none")[1] == snapshot
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "hub"),
+    [
+        ("XDG_CACHE_HOME", "{home}/elsewhere", "elsewhere/huggingface/hub"),
+        ("HF_HOME", "~/hf", "hf/hub"),
+        ("HUGGINGFACE_HUB_CACHE", "{home}/old", "old"),
+        ("HF_HUB_CACHE", "$HOME/new", "new"),
+    ],
+)
+def test_the_cache_is_where_hugging_face_has_it(
+    rows: Profiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, hub: str
+) -> None:
+    for name in ("XDG_CACHE_HOME", "HF_HOME", "HUGGINGFACE_HUB_CACHE", "HF_HUB_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv(variable, value.format(home=tmp_path))
+    snapshot = tmp_path / hub / "models--lightonai--LightOnOCR-2-1B" / "snapshots" / "c0ffee"
+    snapshot.mkdir(parents=True)
+    assert vllm_model.locate(None, None, rows, tmp_path / "none")[1] == snapshot
+
+
 def test_a_model_that_is_not_here_says_how_to_bring_it(
     rows: Profiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

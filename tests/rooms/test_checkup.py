@@ -52,15 +52,17 @@ class Curable(Ailing):
 class Life:
     """A ledger, a run in it, and a checkup on an engine."""
 
-    def __init__(self, folder: Path, engine: Ailing, settings: Health = AT_ONCE, recycles: int = 0) -> None:
+    def __init__(
+        self, folder: Path, engine: Ailing, settings: Health = AT_ONCE, recycles: int = 0, age_s: float = 60
+    ) -> None:
         self.path = folder / "ledger.sqlite"
         self.ledger = Ledger.open(self.path)
         self.engine = engine
         self.ended: list[tuple[Exit, str]] = []
         now = time.time()
-        for age_s in (7200, *[60] * recycles):  # one longer ago than an hour
-            earlier = self.ledger.write_now(runs.start_run, version="1", pid=1, boot_id="", now=now - age_s - 1)
-            self.ledger.write_now(runs.end_run, earlier, Exit.RECYCLE, "ill", now=now - age_s)
+        for age in (7200, *[age_s] * recycles):  # one longer ago than an hour
+            earlier = self.ledger.write_now(runs.start_run, version="1", pid=1, boot_id="", now=now - age - 1)
+            self.ledger.write_now(runs.end_run, earlier, Exit.RECYCLE, "ill", now=now - age)
         run = self.ledger.write_now(runs.start_run, version="1", pid=1, boot_id="", now=now)
         self.checkup = Checkup(
             settings,
@@ -119,6 +121,17 @@ def test_an_engine_that_hangs_is_not_waited_for(tmp_path: Path, monkeypatch: pyt
     assert vitals.ANSWER_S < checkup.SAMPLE_S
     monkeypatch.setattr(vitals, "ANSWER_S", 0.01)
     Life(tmp_path, Hanging()).live(story)
+
+
+def test_restarts_under_a_clock_that_was_ahead_do_not_count_as_the_last_hours(tmp_path: Path) -> None:
+    async def story(life: Life) -> None:
+        life.engine.feels = ILL
+        await life.checkup.check()
+        await life.checkup.check()
+        [(code, _)] = life.ended
+        assert code is Exit.RECYCLE
+
+    Life(tmp_path, Ailing(), recycles=2, age_s=-86400).live(story)
 
 
 def test_illness_ends_the_life_with_its_reason(tmp_path: Path) -> None:

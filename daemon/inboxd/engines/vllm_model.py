@@ -121,10 +121,11 @@ def _row(name: str | None, profiles: Profiles) -> Model | None:
 
 def _places(models: Path, repository: str) -> list[Path]:
     """Our own folder first, then the newest snapshot in Hugging Face's cache."""
-    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
-    hub = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
-    snapshots = hub / f"models--{repository.replace('/', '--')}" / "snapshots"
-    newest = sorted(snapshots.glob("*"), key=lambda path: path.stat().st_mtime, reverse=True)
+    told = os.environ.get
+    home = told("HF_HOME") or f"{told('XDG_CACHE_HOME') or '~/.cache'}/huggingface"
+    hub = told("HF_HUB_CACHE") or told("HUGGINGFACE_HUB_CACHE") or f"{home}/hub"  # as huggingface_hub looks for it
+    folder = Path(os.path.expandvars(hub)).expanduser() / f"models--{repository.replace('/', '--')}"
+    newest = sorted((folder / "snapshots").glob("*"), key=lambda path: path.stat().st_mtime, reverse=True)
     return [fetched(models, repository), *newest]
 
 

@@ -109,7 +109,8 @@ class Checkup:
 
     def _recycles(self) -> int:
         """Planned restarts of the last hour."""
-        oldest = datetime.fromtimestamp(time.time() - HOUR_S, UTC).replace(tzinfo=None)
+        now = time.time()
+        oldest, newest = (datetime.fromtimestamp(at, UTC).replace(tzinfo=None) for at in (now - HOUR_S, now))
         with self._open_reader() as reader:
             ended = [row.ended for row in reader.runs(100) if row.exit_code == Exit.RECYCLE and row.ended]
-        return sum(datetime.fromisoformat(at) > oldest for at in ended)
+        return sum(oldest < datetime.fromisoformat(at) <= newest for at in ended)  # a clock may have been set back
