@@ -145,6 +145,21 @@ def test_homes_need_not_be_passed_through() -> None:
     assert installation._above(["/home/anna/scans", "/srv/a/b"]) == ["/", "/srv", "/srv/a"]
 
 
+def test_uninstalling_leaves_others_the_user_that_they_run_as(tmp_path: Path) -> None:
+    """In an image systemd makes the user at its first boot, by this file."""
+    install(tmp_path, inbox=[Path("/srv/scans")])
+    install(tmp_path, instance="post", inbox=[Path("/srv/post")])
+    user = tmp_path / "etc/sysusers.d/inboxd.conf"
+    uninstall(tmp_path)
+    assert user.exists()
+    uninstall(tmp_path, "post")
+    assert not user.exists()
+    install(tmp_path, instance="post", inbox=[Path("/srv/post")])
+    install(tmp_path, inbox=[Path("/srv/scans")])
+    uninstall(tmp_path, "post")
+    assert user.exists()
+
+
 def test_uninstalling_leaves_what_people_wrote(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     install(tmp_path, inbox=[Path("/srv/scans")])
     install(tmp_path, instance="post", inbox=[Path("/srv/post")])

@@ -77,10 +77,9 @@ def uninstall_service(instance: str | None, root: Path) -> None:
     place = _place(root, instance)
     if place.live and place.unit.exists():
         tell("systemctl", "disable", "--now", place.service)
-    others = sorted(place.unit.parent.glob("inboxd@*.service.d")) if instance else []
-    last = not [other for other in others if other != place.folders.parent]
-    place.remove([place.folders, *([place.unit] if last else [])])
-    if instance is None:
+    instances = [other for other in place.unit.parent.glob("inboxd@*.service.d") if other != place.folders.parent]
+    place.remove([place.folders, *([place.unit] if instance is None or not instances else [])])
+    if not instances and not (place.unit.parent / "inboxd.service").exists():  # nobody is left who runs as that user
         place.remove([place.sysusers])
     if place.live:
         tell("systemctl", "daemon-reload")
