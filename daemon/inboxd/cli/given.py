@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -24,7 +24,17 @@ F = TypeVar("F", bound=Callable[..., object])
 
 _LISTED = 10
 
-PATH = click.Path(readable=False, path_type=Path)  # click would call what can't be read wrong usage
+
+class _Path(click.Path):
+    """A path; an empty one, of a variable that is not set, is not the folder that one happens to be in."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("it is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+PATH = _Path(readable=False, path_type=Path)  # click would call what can't be read wrong usage
 config_option = click.option(
     "--config",
     type=PATH,
