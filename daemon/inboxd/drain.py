@@ -50,6 +50,7 @@ class Drain:
         """Report until `stop`; when asked, `end` the life once every inbox was scanned and every file is final."""
         if not until_drained and on_progress is None:
             return
+        was_paused = False
         confirming: int | None = None  # full scans made when everything first looked done
         with self._open_reader() as reader:
             while not stop.is_set():
@@ -59,6 +60,9 @@ class Drain:
                 if on_progress is not None:
                     on_progress(Progress(counts, self._activity()))
                 if until_drained:
+                    if counts.paused and not was_paused:
+                        log.warning("paused: nothing is taken up until `inboxd resume`")
+                    was_paused = counts.paused
                     scans = self._inbox.scans_everywhere()
                     if not self._is_drained(counts) or not scans:
                         confirming = None

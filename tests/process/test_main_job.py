@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.process.daemon import INBOXD, Daemon, output, running
+from tests.process.daemon import INBOXD, PATIENCE_S, Daemon, output, running
 from tests.process.test_survival import pdf
 
 
@@ -30,6 +30,22 @@ def test_until_drained_ends_with_zero_though_a_file_is_quarantined(tmp_path: Pat
     reasons = dict(daemon.sql("SELECT name, reason FROM v_files"))
     assert reasons["broken.pdf"] and reasons["notes.docx"]
     assert not (daemon.inbox / "broken.pdf.md").exists()
+
+
+def test_until_drained_says_that_it_waits_for_whoever_paused(tmp_path: Path) -> None:
+    """A pause outlasts lives: without a word a batch job would wait for ever for no reason that can be seen."""
+    daemon = Daemon(tmp_path)
+    assert daemon.drain() == 0, daemon.log()
+    subprocess.run([*INBOXD, "pause", "--config", daemon.config], check=True)
+    pdf(os.fsencode(daemon.inbox / "scan.pdf"), "scan")
+    with daemon.start("--until-drained") as life:
+        try:
+            daemon.wait(lambda: "inboxd resume" in daemon.log())
+            subprocess.run([*INBOXD, "resume", "--config", daemon.config], check=True)
+            assert life.wait(PATIENCE_S) == 0, daemon.log()
+        finally:
+            life.kill()
+    assert daemon.states() == {"scan.pdf": "done"}
 
 
 def test_a_copy_is_not_read_again_and_gets_its_own_outputs(tmp_path: Path) -> None:
