@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from types import FrameType
+from types import FrameType, MethodType
 from typing import Any
 
 from gpu_trace import Trace
@@ -61,7 +61,7 @@ class Probe(Trace, InboxdWorker):
         self.probe_plain_tower()
         for block in self._blocks():
             for linear in map(block.get_submodule, LINEARS):
-                linear.forward = _Fp8(linear.weight)
+                _to_fp8(linear)
         self.inboxd_compile_vision()
 
     def probe_budget(self, tokens: int) -> int:
@@ -140,23 +140,24 @@ def _scheduler() -> Any:
     raise RuntimeError("no scheduler on the stack")
 
 
-class _Fp8:
+def _to_fp8(linear: Any) -> None:
+    """Give a vLLM linear layer a copy of its weights in FP8, scaled by row, and a forward that multiplies with it."""
+    import torch
+
+    scale = (linear.weight.abs().amax(dim=1, keepdim=True).float() / 448).clamp(min=1e-12)
+    linear.small = (linear.weight / scale).to(torch.float8_e4m3fn).t()
+    linear.row = scale.t().contiguous()
+    linear.forward = MethodType(_fp8_product, linear)  # a method: see `inboxd_compile_vision`
+
+
+def _fp8_product(linear: Any, x: Any) -> Any:
     """Stands in for a vLLM linear layer's forward: returns (output, None)."""
+    import torch
 
-    def __init__(self, weight: Any) -> None:
-        import torch
-
-        self._scale = (weight.abs().amax(dim=1, keepdim=True).float() / 448).clamp(min=1e-12)
-        self._weight = (weight / self._scale).to(torch.float8_e4m3fn).t()
-        self._row = self._scale.t().contiguous()
-
-    def __call__(self, x: Any) -> Any:
-        import torch
-
-        flat = x.reshape(-1, x.shape[-1])
-        scale = (flat.abs().amax(dim=1, keepdim=True).float() / 448).clamp(min=1e-12)
-        small = (flat / scale).to(torch.float8_e4m3fn)
-        product = torch._scaled_mm(
-            small, self._weight, scale_a=scale, scale_b=self._row, out_dtype=x.dtype, use_fast_accum=True
-        )
-        return product.reshape(*x.shape[:-1], -1), None
+    flat = x.reshape(-1, x.shape[-1])
+    scale = (flat.abs().amax(dim=1, keepdim=True).float() / 448).clamp(min=1e-12)
+    small = (flat / scale).to(torch.float8_e4m3fn)
+    product = torch._scaled_mm(
+        small, linear.small, scale_a=scale, scale_b=linear.row, out_dtype=x.dtype, use_fast_accum=True
+    )
+    return product.reshape(*x.shape[:-1], -1), None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch._dynamo.utils import counters
 from torch.profiler import ProfilerActivity, profile
 from vllm import ir
 
@@ -25,6 +26,10 @@ class OddWorker(InboxdWorker):
     def inboxd_wrap(self) -> None:
         """From now on vLLM's own operations are opaque to torch's compiler, as they are on a GPU."""
         ir.set_default_torch_wrap(True)
+
+    def inboxd_graphs(self) -> int:
+        """How many pieces of code torch has compiled in this process."""
+        return counters["stats"]["unique_graphs"]
 
     def inboxd_norms(self) -> int:
         """How many of vLLM's norms the vision tower calls for a page."""

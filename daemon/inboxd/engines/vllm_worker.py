@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
-from functools import partial
+from types import MethodType
 from typing import Any
 
 KEPT = 1024
@@ -104,17 +104,17 @@ class InboxdWorker:
         blocks = self.model_runner.model.vision_tower.transformer.layers
         for block in blocks:
             for norm in (block.attention_norm, block.ffn_norm):
-                norm.forward = partial(_rms_norm, norm.weight, norm.variance_epsilon)
+                norm.forward = MethodType(_rms_norm, norm)  # a method: torch compiles another callable anew for each
             attention = block.attention.attn
             attention.forward = torch.compiler.disable(attention.forward)
             block.forward = torch.compile(block.forward, dynamic=True)
         return len(blocks)
 
 
-def _rms_norm(weight: Any, epsilon: float, x: Any) -> Any:
+def _rms_norm(norm: Any, x: Any) -> Any:
     """Root mean square norm of the last axis (https://arxiv.org/abs/1910.07467), in x's dtype, for a compiler to fuse.
 
     vLLM's is one opaque operation to every compiler but its own, and nine kernels when it runs.
     """
     wide = x.float()
-    return (wide * (wide.square().mean(-1, keepdim=True) + epsilon).rsqrt()).to(x.dtype) * weight
+    return (wide * (wide.square().mean(-1, keepdim=True) + norm.variance_epsilon).rsqrt()).to(x.dtype) * norm.weight
