@@ -6,8 +6,10 @@ import asyncio
 import errno
 import json
 import os
+import struct
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -293,6 +295,10 @@ def test_a_whole_model_has_no_trouble() -> None:
         (lambda folder: (folder / "tokenizer_config.json").unlink(), "tokenizer_config.json is missing"),
         (lambda folder: (folder / "model.safetensors").unlink(), "there are no weights"),
         (lambda folder: (folder / "model.safetensors").write_bytes(b"\0" * 4), "cut short or damaged"),
+        (lambda folder: _weights_headed(folder, []), "cut short or damaged"),
+        (lambda folder: _weights_headed(folder, {"a": {"dtype": "F32"}}), "cut short or damaged"),
+        (lambda folder: _weights_headed(folder, {"a": {"data_offsets": [0, "4"]}}), "cut short or damaged"),
+        (lambda folder: (folder / "model-2.safetensors").mkdir(), "model-2.safetensors cannot be read: Is a directory"),
         (
             lambda folder: (folder / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1\n"),
             "lfs",
@@ -319,6 +325,11 @@ def test_what_is_missing_is_named(tmp_path: Path, change: object, reason: str) -
     (tmp_path / "model.safetensors").write_bytes((TINY / "model.safetensors").read_bytes())
     change(tmp_path)  # type: ignore[operator]
     assert reason in (vllm_model.trouble(tmp_path) or "")
+
+
+def _weights_headed(folder: Path, header: object) -> None:
+    told = json.dumps(header).encode()
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(told)) + told)
 
 
 def test_weights_that_are_closed_to_us_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -349,12 +360,13 @@ def test_a_configuration_that_is_none_is_called_damaged(tmp_path: Path) -> None:
 def test_a_folder_by_path_that_is_closed_to_us_is_not_taken_for_none(
     rows: Profiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, really = tmp_path / "closed" / "model", os.stat
+    folder = tmp_path / "closed" / "model"
+    really: Any = os.stat
 
-    def closed(path: object, **how: bool) -> os.stat_result:  # as to anybody but root
+    def closed(path: Any, **how: Any) -> Any:  # as to anybody but root
         if str(path) == str(folder):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-        return really(path, **how)  # type: ignore[call-overload, no-any-return]
+        return really(path, **how)
 
     monkeypatch.setattr(os, "stat", closed)
     with pytest.raises(EngineUnusable, match=r"can't be seen: .*/closed/model: Permission denied"):

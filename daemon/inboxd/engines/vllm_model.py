@@ -60,7 +60,7 @@ def trouble(folder: Path) -> str | None:
     """What is missing, cut short or closed to us in a model folder, for a person; None if it is whole."""
     try:
         return _missing(folder)
-    except PermissionError as error:
+    except OSError as error:
         return f"{error.filename} cannot be read: {error.strerror}"
 
 
@@ -147,7 +147,7 @@ def _first(places: list[Path], name: str) -> Path | None:
             f"whether the model {name} is on this machine can't be seen: {closed}",
             "Run this as the daemon's user or as root: sudo inboxd ...\nor set engine.model to a folder open to you.",
         )
-    return next((folder for folder in found if len(found) > 1 and trouble(folder) is None), found[0] if found else None)
+    return next((folder for folder in found if trouble(folder) is None), found[0] if found else None)
 
 
 def _architecture(folder: Path) -> str:
@@ -181,10 +181,10 @@ def _cut_short(path: Path) -> str | None:
                 return "is no safetensors file"
             file.seek(8)
             tensors = json.loads(file.read(length))
+        end = max((entry["data_offsets"][1] for name, entry in tensors.items() if name != "__metadata__"), default=0)
+        have, need = path.stat().st_size, int(8 + length + end)
     except FileNotFoundError:
         return "is missing"
-    except (struct.error, ValueError):
+    except (struct.error, ValueError, LookupError, TypeError, AttributeError):
         return "is cut short or damaged"
-    end = max((entry["data_offsets"][1] for name, entry in tensors.items() if name != "__metadata__"), default=0)
-    have, need = path.stat().st_size, 8 + length + end
     return f"is cut short: {have:,} of {need:,} bytes" if have < need else None
