@@ -88,6 +88,20 @@ def test_a_vision_tower_that_does_not_compile_is_left_as_it_was(plan: Plan, monk
     asyncio.run(start())
 
 
+def test_a_decoder_that_does_not_compile_runs_as_it_is(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def start() -> None:
+        with capture_logs() as logs:
+            async with started(plan) as engine:
+                assert (await engine.start()).details["compiled"] == "nothing"
+                assert isinstance(await engine.read(PAGE), PageText)
+        warnings = [entry for entry in logs if entry["log_level"] == "warning"]
+        assert [entry["was"] for entry in warnings] == ["ALL", "DECODER"]
+        assert all("InductorError: no such kernel" in entry["because"] for entry in warnings)
+
+    monkeypatch.setenv("FAKE_VLLM_FAILS", "compiling")
+    asyncio.run(start())
+
+
 def test_one_that_loads_when_it_is_given_up_is_ended_without_patience(
     plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:

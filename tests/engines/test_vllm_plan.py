@@ -426,6 +426,28 @@ def test_the_cause_is_taken_from_the_engines_own_log(tmp_path: Path) -> None:
     assert vllm_start.last_words(tmp_path / "none") is None
 
 
+NO_COMPILER = (
+    "torch._inductor.exc.InductorError: InvalidCxxCompiler: No working C++ compiler found in "
+    "torch._inductor.config.cpp.cxx: (None, 'g++')",
+    "RuntimeError: Failed to find C compiler. Please specify via CC environment variable.",
+    "subprocess.CalledProcessError: Command '['/usr/bin/gcc', '/tmp/x/cuda_utils.c', '-O3', '-shared']' returned "
+    "non-zero exit status 1.",
+)
+
+
+@pytest.mark.parametrize("words", NO_COMPILER)
+def test_a_missing_compiler_is_named_and_what_to_install(tmp_path: Path, words: str) -> None:
+    """As vLLM 0.32, Triton and gcc without Python.h say it; what vLLM says of it afterwards is no cause."""
+    plan = _plan(tmp_path)
+    plan.log.write_text(
+        f"{words}\n\nRuntimeError: Worker failed with error '{words}', please check the stack trace above for it\n"
+        "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above).\n"
+    )
+    told = vllm_start.explained("EngineDeadError", plan)
+    assert words.partition(": ")[2] in told.what
+    assert "apt install g++ python3-dev" in told.advice and str(plan.log) in told.advice
+
+
 def test_out_of_memory_names_who_holds_the_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = _plan(tmp_path)
     plan.log.write_text("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n")

@@ -85,22 +85,24 @@ class VllmEngine:
         after_death = self._lost
         await self.close()
         ready = await vllm_start.check(self._plan, after_death=after_death)
-        ways = self._plan.ways
+        ways, reason = self._plan.ways, ""
         for way in ways:
             open_log(self._plan.log, keep=after_death or way is not ways[0])
-            started = await self._load(ready, way)
-            reason = await self._trouble(way)
-            if reason is None:
-                self._info = vllm_start.described(self._plan, way, started.kv_tokens, self._limits.pages_in_flight)
-                log.info("vLLM is tuned", **self._info.details)
-                return self._info
+            try:
+                info = await self._load(ready, way)
+                reason = await self._trouble(way)
+            except EngineUnusable as error:
+                if way is ways[-1] or not vllm_start.could_not_compile(self._plan.log):
+                    raise
+                reason = error.what
+            if not reason:
+                self._info = info
+                log.info("vLLM is tuned", **info.details)
+                return info
             await self.close()
             if way is not ways[-1]:
                 log.warning("the compiled model does not work: trying with less compiled", was=way.name, because=reason)
-        raise EngineUnusable(
-            f"the model does not read the test page: {reason}",
-            f"{vllm_start.pair()} may not fit each other or this model; inboxd[vllm] installs a tested pair.",
-        )
+        raise EngineUnusable(f"the model does not read the test page: {reason}", vllm_start.remedy(reason))
 
     async def read(self, page: PageImage, attempt: int = 1) -> PageText | PageFailure:
         """Read one page; a later attempt samples at the profile's next temperature.
@@ -157,7 +159,7 @@ class VllmEngine:
         if process is not None:
             await process.close()
 
-    async def _load(self, ready: tuple[Gpu, ...], way: Way) -> wire.Started:
+    async def _load(self, ready: tuple[Gpu, ...], way: Way) -> EngineInfo:
         plan = self._plan
         visible = ",".join(gpu.uuid if gpu.mig else str(gpu.index) for gpu in ready) or None
         sockets = empty_sockets(plan.log)
@@ -174,10 +176,10 @@ class VllmEngine:
             raise
         self._process, self._pids, self._lost = process, reply.pids, False
         self._limits = plan.limits(reply.kv_tokens)
-        return reply
+        return vllm_start.described(plan, way, reply.kv_tokens, self._limits.pages_in_flight)
 
-    async def _trouble(self, way: Way) -> str | None:
-        """Why the engine is of no use so; None if it reads."""
+    async def _trouble(self, way: Way) -> str:
+        """What is wrong with what the loaded engine reads; empty if nothing is."""
         assert self._process is not None
         try:
             if way is Way.ALL:
@@ -185,11 +187,11 @@ class VllmEngine:
             reason = await self._misread(1)
             if reason is None and self._plan.model.golden:
                 reason = await self._misread(self._limits.pages_in_flight)
-            return reason
+            return reason or ""
         except CallFailed as failed:
             return failed.what
         except EngineLost as lost:
-            return f"{lost.what}: {vllm_start.last_words(self._plan.log) or 'it left no last words'}"
+            return f"vLLM died: {words}" if (words := vllm_start.last_words(self._plan.log)) else lost.what
 
     async def _misread(self, times: int) -> str | None:
         """What is wrong with the golden page, read so many `times` at once; None if nothing is."""

@@ -28,7 +28,15 @@ LOOK_S = 0.5
 """Seconds between two looks at what it has freed."""
 
 _LAST_LINE = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt)): (.*)$")
-_SECOND_HAND = ("Engine core initialization failed", "WorkerProc initialization failed")
+_SECOND_HAND = (
+    "Engine core initialization failed",
+    "WorkerProc initialization failed",
+    "Worker failed with error",
+    "EngineCore encountered an issue",
+)
+_COMPILER = re.compile(r"torch\._(dynamo|inductor)\.")
+_NO_COMPILER = re.compile(r"C(\+\+)? compiler|Command '\['\S*(cc|clang|\+\+)'")
+"""As torch, Triton and the compiler itself, for want of Python.h, say it."""
 
 
 def version() -> str:
@@ -39,11 +47,6 @@ def version() -> str:
         except metadata.PackageNotFoundError:
             continue
     return "unknown"
-
-
-def pair() -> str:
-    """The two packages whose versions must fit each other."""
-    return f"vllm {version()} with transformers {metadata.version('transformers')}"
 
 
 async def check(plan: Plan, *, after_death: bool = False) -> tuple[Gpu, ...]:
@@ -110,20 +113,38 @@ def explained(error: str, plan: Plan) -> EngineUnusable:
     advice = f"The whole story is in {plan.log}."
     if "out of memory" in cause.lower() and plan.gpus:
         cause = f"{_holding(_now(plan.gpus[0]))}: {cause}"
-    elif "failed to be inspected" in cause or "ImportError" in cause:
-        advice = f"{pair()} may not fit each other; inboxd[vllm] installs a pair that was tested. {advice}"
+    elif _NO_COMPILER.search(cause) or "failed to be inspected" in cause or "ImportError" in cause:
+        advice = f"{remedy(cause)}\n{advice}"
     return EngineUnusable(f"vLLM does not start: {cause}", advice)
+
+
+def remedy(cause: str) -> str:
+    """What to install when vLLM is there and doesn't work."""
+    if _NO_COMPILER.search(cause):
+        return "vLLM compiles for this machine as it starts. On Debian or Ubuntu: sudo apt install g++ python3-dev"
+    pair = f"vllm {version()} and transformers {metadata.version('transformers')}"
+    return f"{pair} may not fit each other or this model; inboxd[vllm] installs a pair that was tested."
 
 
 def last_words(log: Path) -> str | None:
     """The last exception that the last start left in the log and that is a cause and no report of one."""
+    last = _last(log)
+    return f"{last[1].rpartition('.')[2]}: {last[2]}" if last else None
+
+
+def could_not_compile(log: Path) -> bool:
+    """Whether torch's compiler is what the last start failed at."""
+    last = _last(log)
+    return last is not None and _COMPILER.match(last[1]) is not None
+
+
+def _last(log: Path) -> re.Match[str] | None:
     try:
         lines = log.read_text(errors="replace").rpartition(START)[2].splitlines()
     except OSError:
         return None
     found = [match for line in lines if (match := _LAST_LINE.match(line))]
-    causes = [match for match in found if not any(text in match[2] for text in _SECOND_HAND)]
-    return f"{causes[-1][1].rpartition('.')[2]}: {causes[-1][2]}" if causes else None
+    return next((match for match in reversed(found) if not any(text in match[2] for text in _SECOND_HAND)), None)
 
 
 def _now(gpu: Gpu) -> Gpu:

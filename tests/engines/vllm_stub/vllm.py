@@ -1,19 +1,22 @@
 """Stands in for vLLM in its process: starts at once, reads "text" from any page, fails at what FAKE_VLLM_FAILS names.
 
 That may be a method of the worker; "black", a page whose middle is black; "after-black", each page from such a one on;
-"pages", every page; or "loading", which never ends. Sockets lie where vLLM has its own.
+"pages", every page; "loading", which never ends; or "compiling", unless nothing is to be. Sockets lie where vLLM has
+its own.
 
 One module under all the names that `inboxd.engines.vllm_child` imports. Put its folder on PYTHONPATH.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
 import sys
 import tempfile
 from collections.abc import AsyncIterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
@@ -61,8 +64,8 @@ class RequestOutputKind:
 
 
 class AsyncEngineArgs:
-    def __init__(self, **_: Any) -> None:
-        pass
+    def __init__(self, **given: Any) -> None:
+        self.given = given
 
 
 class SamplingParams(AsyncEngineArgs):
@@ -79,9 +82,14 @@ class AsyncLLM:
         self._socket.bind(f"{os.environ.get('VLLM_RPC_BASE_PATH', tempfile.gettempdir())}/{uuid4()}")
 
     @classmethod
-    def from_engine_args(cls, *_: Any, **__: Any) -> AsyncLLM:
+    def from_engine_args(cls, arguments: AsyncEngineArgs, **_: Any) -> AsyncLLM:
         while "loading" in FAILS:
             signal.pause()
+        if "compiling" in FAILS and not arguments.given["enforce_eager"]:
+            configuration = json.loads(Path(os.environ["VLLM_LOGGING_CONFIG_PATH"]).read_bytes())
+            with Path(configuration["handlers"]["file"]["filename"]).open("a") as log:
+                log.write("torch._inductor.exc.InductorError: no such kernel\n")
+            raise RuntimeError("Engine core initialization failed. See root cause above.")
         return cls()
 
     @property
