@@ -64,9 +64,9 @@ class Stage:
     def __init__(self, ledger: Ledger, engine: Mortal) -> None:
         self.clerk = Clerk(ledger)
         self.clerk.open()
-        self.back, self.stop = Bell(), asyncio.Event()
+        self.back, self.stop, self.pulse = Bell(), asyncio.Event(), Pulse()
         self.desk = Desk(ledger, self.clerk.run, POLICY, self.back, on_complete=lambda: None)
-        self.room = ReadingRoom(engine, self.desk, PATIENCE_S, PATIENCE_S, Pulse(), Promises())
+        self.room = ReadingRoom(engine, self.desk, PATIENCE_S, PATIENCE_S, self.pulse, Promises())
 
     async def live(self, until: Callable[[], bool]) -> None:
         """From the start of the engine to the end of the room, which is asked for as soon as a condition holds."""
@@ -123,3 +123,4 @@ def test_the_end_does_not_wait_for_the_pause_before_that(ledger: Ledger, monkeyp
     stage = Stage(ledger, engine)
     asyncio.run(stage.live(until=lambda: stage.page() == (PageState.PENDING, 1, 1)))
     assert (engine.starts, engine.is_open) == (1, False)
+    assert not stage.pulse.in_flight, "a dead engine has nothing in hand"

@@ -47,6 +47,7 @@ class ReadingRoom:
         self._promises = promises
         self._waiting: deque[Rendered] = deque()
         self._in_flight: dict[PageId, Rendered] = {}
+        pulse.in_flight = self._in_flight
         self._lost: EngineLost | None = None
         self._streak = Streak()
         self._by: ReadBy | None = None
@@ -112,7 +113,6 @@ class ReadingRoom:
             return
         batch = [self._waiting.popleft() for _ in range(size)]
         self._in_flight.update((rendered.claim.page, rendered) for rendered in batch)
-        self._pulse.in_flight = len(self._in_flight)
         batch_id = await self._desk.admit(self._by.engine, batch, isolated=self._engine.limits.isolated)
         faults.point("reading.admitted")
         for rendered in batch:
@@ -143,7 +143,6 @@ class ReadingRoom:
             await self._desk.read(rendered, outcome, batch, by, queue_s=queue_s, final=final)
             faults.point("reading.read")
         self._in_flight.pop(rendered.claim.page, None)
-        self._pulse.in_flight = len(self._in_flight)
         self.bell.ring()
 
     def _lose(self, lost: EngineLost) -> None:

@@ -7,6 +7,7 @@ import os
 import resource
 import time
 from collections import deque
+from collections.abc import Sized
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -32,7 +33,7 @@ class Pulse:
 
     def __init__(self) -> None:
         self.pages = 0  # read by the engine since this life began
-        self.in_flight = 0
+        self.in_flight: Sized = ()  # what the engine has in hand
         self._paces: list[float] = []
 
     def page_read(self, read_s: float, tokens_out: int | None) -> None:
@@ -62,7 +63,7 @@ class Vitals:
             at=time.monotonic(),
             memory=replace(inside or MemorySample(), host_rss=rss),
             pages=self._pulse.pages,
-            in_flight=self._pulse.in_flight,
+            in_flight=len(self._pulse.in_flight),
             pace=self._pulse.take_pace(),
             open_files=self._open_files(),
         )
