@@ -27,7 +27,7 @@ FREEING_S = 15.0
 LOOK_S = 0.5
 """Seconds between two looks at what it has freed."""
 
-_LAST_LINE = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt)): (.*)$")
+_LAST_LINE = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Failed|Unsupported)): (.*)$")
 _SECOND_HAND = (
     "Engine core initialization failed",
     "WorkerProc initialization failed",
@@ -128,23 +128,22 @@ def remedy(cause: str) -> str:
 
 def last_words(log: Path) -> str | None:
     """The last exception that the last start left in the log and that is a cause and no report of one."""
-    last = _last(log)
-    return f"{last[1].rpartition('.')[2]}: {last[2]}" if last else None
+    causes = _causes(log)
+    return f"{causes[-1][1].rpartition('.')[2]}: {causes[-1][2]}" if causes else None
 
 
 def could_not_compile(log: Path) -> bool:
     """Whether torch's compiler is what the last start failed at."""
-    last = _last(log)
-    return last is not None and _COMPILER.match(last[1]) is not None
+    return any(_COMPILER.match(cause[1]) for cause in _causes(log))
 
 
-def _last(log: Path) -> re.Match[str] | None:
+def _causes(log: Path) -> list[re.Match[str]]:
     try:
         lines = log.read_text(errors="replace").rpartition(START)[2].splitlines()
     except OSError:
-        return None
+        return []
     found = [match for line in lines if (match := _LAST_LINE.match(line))]
-    return next((match for match in reversed(found) if not any(text in match[2] for text in _SECOND_HAND)), None)
+    return [match for match in found if not any(text in match[2] for text in _SECOND_HAND)]
 
 
 def _now(gpu: Gpu) -> Gpu:

@@ -88,7 +88,9 @@ class AsyncLLM:
         if "compiling" in FAILS and not arguments.given["enforce_eager"]:
             configuration = json.loads(Path(os.environ["VLLM_LOGGING_CONFIG_PATH"]).read_bytes())
             with Path(configuration["handlers"]["file"]["filename"]).open("a") as log:
-                log.write("torch._inductor.exc.InductorError: no such kernel\n")
+                log.write(
+                    f"torch._dynamo.exc.BackendCompilerFailed: backend='{cls}' raised:\nRuntimeError: no such kernel\n"
+                )
             raise RuntimeError("Engine core initialization failed. See root cause above.")
         return cls()
 
