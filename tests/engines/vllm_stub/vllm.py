@@ -87,10 +87,9 @@ class AsyncLLM:
             signal.pause()
         if "compiling" in FAILS and not arguments.given["enforce_eager"]:
             configuration = json.loads(Path(os.environ["VLLM_LOGGING_CONFIG_PATH"]).read_bytes())
+            words = f"torch._dynamo.exc.BackendCompilerFailed: backend='{cls}' raised:\nRuntimeError: no such kernel\n"
             with Path(configuration["handlers"]["file"]["filename"]).open("a") as log:
-                log.write(
-                    f"torch._dynamo.exc.BackendCompilerFailed: backend='{cls}' raised:\nRuntimeError: no such kernel\n"
-                )
+                log.write(words)
             raise RuntimeError("Engine core initialization failed. See root cause above.")
         return cls()
 
